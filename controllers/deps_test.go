@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestDeps checks that the operator only judges measurements of pods: its dependencies include no simulator, no load
-// generator and no plotting.
+// TestDeps checks that the operator only evaluates the measurements that pods have made: its dependencies include no
+// simulator, no load generator and no plotting.
 func TestDeps(t *testing.T) {
 	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-tags", "full", "./...")
 	list.Env = append(list.Environ(), "GOPROXY=off", "GOTOOLCHAIN=local")

@@ -120,7 +120,7 @@ func condition(u *unstructured.Unstructured, kind string) (c metav1.Condition) {
 	return c
 }
 
-// attempts reports whether this version of a Kustomization is about the revision.
+// attempts reports whether this version of a Kustomization shows an attempt to apply the revision.
 func attempts(u *unstructured.Unstructured, revision string) bool {
 	attempted, _, _ := unstructured.NestedString(u.Object, "status", "lastAttemptedRevision")
 	return attempted == revision
@@ -133,8 +133,8 @@ func (f *flux) waiting(name, revision string) bool {
 	})
 }
 
-// awaitReady waits, without advancing the simulated cluster, until Flux has decided about a revision, and returns the
-// condition Ready.
+// awaitReady waits, without advancing the simulated cluster, until Flux has reported success or failure of a revision.
+// It returns the condition Ready.
 func (f *flux) awaitReady(name, revision string) metav1.Condition {
 	f.T.Helper()
 	var ready metav1.Condition
@@ -439,7 +439,7 @@ func TestFlux(t *testing.T) {
 		}
 	})
 
-	// askByHand does the same as `kubectl patch --type merge`. Flux recognises it by its field manager.
+	// askByHand does the same as `kubectl patch --type merge`. Flux recognises such a change by its field manager.
 	askByHand := func(name string) {
 		run := f.GetRun(name)
 		base := run.DeepCopy()

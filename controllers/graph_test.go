@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// mayUse lists all permitted dependencies between packages of controllers: code of a key may call the packages of its
-// value.
+// mayUse lists all permitted dependencies between packages of controllers: each key is a package, and its value lists
+// the packages that it may call.
 var mayUse = map[string][]string{
 	"controllers": {"operatorca", "chaosaudit", "database", "background", "experiment", "podclient", "run"},
 	"run":         {"operatorca", "chaosaudit", "database", "background", "faultstatus", "kube", "podclient", "results"},

@@ -391,8 +391,8 @@ func TestSuspendedRuns(t *testing.T) {
 	}
 }
 
-// Preflight has reserved the database, but the operator died before it wrote the run's status, and then the run is
-// suspended.
+// The operator reserves the database in Preflight and dies before it writes the run's status. If the run is then
+// suspended, it must release the database.
 func TestSuspendedWithItsDatabaseTaken(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -477,8 +477,8 @@ func TestTimeToLive(t *testing.T) {
 	w.Until("the run that failed is gone at once", func() bool { return len(w.Runs()) == 0 && isGone("missed") })
 }
 
-// Labels and annotations by which GitOps tools identify their objects stay on the applied objects. Children with these
-// marks would be pruned, or reported as drift.
+// Labels and annotations by which GitOps tools identify their objects stay on the applied objects. If the children had
+// these labels or annotations, the tools would prune them or report them as drift.
 func TestChildrenHaveNoLabelsOfGitOpsTools(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)

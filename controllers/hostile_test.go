@@ -117,7 +117,7 @@ type enemy struct {
 }
 
 const (
-	// leftOverPercent is the extra memory that the operator may keep once all objects are deleted. It is needed because
+	// leftOverPercent is the additional memory, in percent, that the operator may still use once all objects are deleted:
 	// small live objects keep fragments of the heap in use.
 	leftOverPercent  = 20
 	hostileDatabases = 3
@@ -223,7 +223,7 @@ func (u *untilError) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// forge replaces a worker's report with a report of many small parts, with a valid seal: any user that may create pods
+// forge replaces a worker's report with a report of many small parts, with a valid seal: any user who may create pods
 // can obtain the worker's key.
 func (e *enemy) forge(cm *corev1.ConfigMap) {
 	e.count("report")
@@ -345,7 +345,7 @@ const (
 	hostileExperiments = 50
 )
 
-// numbers returns the integers from from to to, both included, separated by commas.
+// numbers returns the integers between from and to, both included, separated by commas.
 func numbers(from, to int) string {
 	var out []string
 	for i := from; i <= to; i++ {

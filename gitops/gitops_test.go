@@ -1,5 +1,5 @@
-// Package gitops contains the files with which GitOps and CI tools judge and create Geobench's resources. Its tests use
-// the tools' own evaluators.
+// Package gitops contains files for GitOps and CI tools, which use them to create Geobench's resources and to evaluate
+// their status. The tests use the tools' own evaluators.
 package gitops
 
 import (
@@ -31,18 +31,18 @@ const group = "argocd/resource_customizations/geobench.dev"
 
 // object is the expected result of each tool for an object that the controllers' tests have recorded.
 type object struct {
-	// kstatus is the state in Flux and Helm, and argo the state in Argo CD.
+	// kstatus is the status that Flux and Helm show, and argo the status that Argo CD shows.
 	kstatus, argo string
-	// workflow is the state of a run in Argo Workflows, which considers only the verdict and only runs that it has
-	// created.
+	// workflow is the status that Argo Workflows shows. Argo Workflows considers only the verdict, and only runs that it
+	// has created.
 	workflow string
-	// message is the start of the message in Argo CD.
+	// message is the start of the message that Argo CD shows.
 	message string
-	// conditions lists the four generic conditions with their status, without absent conditions.
+	// conditions lists the four generic conditions with their status, omitting absent conditions.
 	conditions string
 }
 
-// The states in the table: their conditions, and the expected results of the tools.
+// Expectations for the common states in the table.
 var (
 	unseen    = object{"InProgress", "Progressing", "Running", "the operator has not seen", ""}
 	suspended = object{"InProgress", "Suspended", "Running", "Suspended: ", "Ready=False"}
@@ -63,10 +63,11 @@ func stalled(message string) object {
 	return object{"Failed", "Degraded", "Running", message, "Ready=False Stalled=True"}
 }
 
-// before returns an object that already has a new spec but still the conditions of state o.
+// before returns the expectation for an object with a new spec whose conditions still describe state o. now has the
+// tools' expected results.
 func (o object) before(now object) object { now.conditions = o.conditions; return now }
 
-// deleted returns an object in state o that is being deleted.
+// deleted returns the expectation for an object in state o that is being deleted.
 func (o object) deleted() object {
 	o.kstatus, o.argo, o.message = "Terminating", "Progressing", "Pending deletion"
 	return o
@@ -211,7 +212,7 @@ func TestJudges(t *testing.T) {
 			if err != nil || a.Status != want.argo || !strings.HasPrefix(a.Message, want.message) {
 				t.Errorf("Argo CD makes %+v of it, %v; want %s: %s", a, err, want.argo, want.message)
 			}
-			// Flux's expressions ignore deletion, so an object that is being deleted has its previous state.
+			// Flux's expressions ignore deletion, so an object in deletion still has its earlier state.
 			flux := want.kstatus
 			if flux == "Terminating" {
 				flux = "InProgress"
@@ -251,8 +252,8 @@ func conditions(u *unstructured.Unstructured) string {
 	return strings.Join(out, " ")
 }
 
-// An object without conditions counts as finished in all tools. The judges in these tests are not more lenient than the
-// tools.
+// kstatus reports an object without conditions as Current. Flux's expressions fail on such an object, and Argo CD's
+// script reports Progressing.
 func TestJudgesOfWhatSaysNothing(t *testing.T) {
 	profile := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "geobench.dev/v1alpha1", "kind": "NetworkProfile",
 		"metadata": map[string]any{"name": "two", "generation": int64(1)}, "spec": map[string]any{}}}
@@ -302,7 +303,7 @@ func TestHealthTests(t *testing.T) {
 	}
 }
 
-// golden compares a file with a text, or writes it.
+// golden checks that a file contains text. With -update, it writes the file first.
 func golden(t *testing.T, file, text string) {
 	t.Helper()
 	if *update {
@@ -315,7 +316,7 @@ func golden(t *testing.T, file, text string) {
 	}
 }
 
-// TestConfigMap compares the fragment for argocd-cm with the files in the layout. All kinds have the same check.
+// TestConfigMap compares the fragment for argocd-cm with the separate files. All kinds have the same health script.
 func TestConfigMap(t *testing.T) {
 	data := map[string]string{}
 	for _, kind := range kinds {
@@ -491,7 +492,7 @@ func TestManifests(t *testing.T) {
 	}
 }
 
-// Every file is YAML that Kubernetes can read, without duplicate fields.
+// Kubernetes can parse every file as YAML, and no file has duplicate fields.
 func TestEveryFileIsYAML(t *testing.T) {
 	n := 0
 	err := filepath.WalkDir(".", func(path string, d os.DirEntry, err error) error {
@@ -510,7 +511,7 @@ func TestEveryFileIsYAML(t *testing.T) {
 	}
 }
 
-// The evaluators are only for tests, so the program must not depend on them.
+// The evaluators are dependencies of tests only: the program geobench must not include them.
 func TestProgramHasNoEvaluators(t *testing.T) {
 	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-tags", "full", "../cmd/geobench")
 	list.Env = append(list.Environ(), "GOPROXY=off", "GOTOOLCHAIN=local")

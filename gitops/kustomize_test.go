@@ -67,7 +67,8 @@ func TestKustomizeRepository(t *testing.T) {
 	}
 }
 
-// TestFluxKustomizations: the objects that Flux must apply exist, and so do the namespaces, which Flux does not create.
+// TestFluxKustomizations checks that the objects that Flux applies exist, and that their namespaces exist, because Flux
+// does not create namespaces.
 func TestFluxKustomizations(t *testing.T) {
 	type object struct {
 		Kind     string `json:"kind"`
@@ -116,7 +117,7 @@ func TestFluxKustomizations(t *testing.T) {
 	}
 }
 
-// TestKustomizeRenames: a name suffix renames both ends of each reference.
+// TestKustomizeRenames checks that a name suffix changes a name and all references to it.
 func TestKustomizeRenames(t *testing.T) {
 	text := build(t, memory(t, map[string]string{
 		"kustomizeconfig.yaml": read(t, "kustomize/kustomizeconfig.yaml"),
@@ -159,8 +160,8 @@ spec: {databaseRefs: [{name: db}], databases: [{name: own, template: {spec: {net
 	}
 }
 
-// openAPI reduces a schema to the parts that patches need: the lists that are merged by one key, and the path to them.
-// It returns nil if there are none.
+// openAPI reduces a schema to the parts that patches need: lists that are merged by a single key, and the paths to
+// these lists. It returns nil if the schema has no such list.
 func openAPI(s *apiextensionsv1.JSONSchemaProps) map[string]any {
 	properties := map[string]any{}
 	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
@@ -185,8 +186,8 @@ func openAPI(s *apiextensionsv1.JSONSchemaProps) map[string]any {
 	return map[string]any{"type": "object", "properties": properties}
 }
 
-// TestKustomizeOpenAPI compares the file with the CRDs, and kustomize's behaviour with the file: a patch changes one
-// element of a list and keeps all others.
+// TestKustomizeOpenAPI checks that the OpenAPI file matches the CRDs. It also checks that kustomize follows the file: a
+// patch changes one element of a list and keeps all other elements.
 func TestKustomizeOpenAPI(t *testing.T) {
 	all, err := crd.Definitions()
 	if err != nil {

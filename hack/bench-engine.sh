@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Throughput and CPU per transaction of all engines with their workers in one process, and of the worker alone; about four
-# minutes. The engines run without emulated delay, so they take all the CPU that there is. Compare figures of one
-# invocation only. PROFILE=DIR writes a CPU profile of each point; ONLY=REGEXP picks points.
+# Measures the throughput and the CPU time per transaction of all engines, with their workers in the same process, and
+# of the worker alone. It takes about four minutes. The engines run without emulated delay and use all CPUs. Compare
+# only figures of the same invocation. PROFILE=DIR writes a CPU profile of each point. ONLY=REGEXP selects points.
 source "$(dirname "$0")/lib.sh"
 bench() { "$root/bin/bench" ${PROFILE:+-profile "$PROFILE"} ${ONLY:+-only "$ONLY"} "$@"; }
 go build -o bin/bench ./hack/bench

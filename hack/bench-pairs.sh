@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
-# What a transaction costs the engines now, beside another commit: BenchmarkCPU of both in alternating pairs, each in a process of its own.
-# The simulator's messages are the same each time, so that transactions, bytes and allocations are compared as well as CPU time. Both
-# commits play the present one's benchmark. Prints per point the least CPU time of each, the median of the pairs' ratios, and both
-# commits' bytes and allocations per transaction.
+# Compares the cost of a transaction in the working tree with its cost in another commit, for each engine. BenchmarkCPU
+# of the two versions runs in alternating pairs, each time in a new process. Both use the benchmark of the working tree,
+# and the simulator sends the same messages each time. So bytes and allocations can be compared as well as CPU time.
+# Prints, for each point, the minimum CPU time of both versions, the median of the pairs' ratios, and the bytes and
+# allocations of both versions per transaction.
 #   bench-pairs.sh BASE [PAIRS] [TRANSACTIONS] [ENGINES...]
 source "$(dirname "$0")/lib.sh"
 [[ -n ${1-} ]] || { echo "bench-pairs: BASE is missing: the commit to compare with, for example BASE=HEAD~1 (usage: $0 BASE [PAIRS] [TRANSACTIONS] [ENGINES...])" >&2; exit 2; }
@@ -15,7 +16,8 @@ trap 'git worktree remove --force "$work/base" 2>/dev/null; rm -rf "$work"' EXIT
 git worktree add --quiet --detach "$work/base" "$base"
 engines=("$@")
 ((${#engines[@]})) || mapfile -t engines < <(grep -rl 'func BenchmarkCPU(b \*testing.B) {' internal/engine/protocol --include='*_test.go' | xargs -n1 dirname | xargs -n1 basename | sort -u)
-# Commits before the floors have the engines elsewhere, and their benchmarks import packages by their old names: those stay as they are.
+# Older commits have the engines in another folder, and their benchmarks import packages by old names. Keep their
+# benchmarks.
 before=internal/engine/protocol
 [[ -d $work/base/$before ]] || before=internal/protocol
 if [[ $before = internal/engine/protocol ]]; then

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Chaos Mesh's real controller manager and daemon on the local node, and the end-to-end tests that need them.
-# Usage: hack/chaos.sh IMAGE [go test flags]. Needs root, Debian 12 with its package lists, Go and a C compiler; the first
-# time it compiles for about 7 minutes. KEEP=1 leaves the node running, with Chaos Mesh on it.
+# Installs Chaos Mesh's controller manager and daemon on the local node, and runs the end-to-end tests that need them.
+# Usage: hack/chaos.sh IMAGE [go test flags]. Needs root, Debian 12 with its package lists, Go and a C compiler. The
+# first run compiles for about 7 minutes. KEEP=1 leaves the node running, with Chaos Mesh on it.
 source "$(dirname "$0")/lib.sh"
 source "$root/images/debian.sh"
 image=${1:?the image}
@@ -13,7 +13,8 @@ cache=${GEOBENCH_CACHE:-$HOME/.cache/geobench}
 dir=$cache/bin/chaos-mesh-$version
 chart=$(go -C $pin mod download -json $module | sed -n 's/.*"Dir": "\(.*\)".*/\1/p')/helm/chaos-mesh
 
-# build PROGRAM PACKAGE CGO compiles a program from a copy of its module: the objects that it embeds are not in the module.
+# build PROGRAM PACKAGE CGO compiles a program from a copy of its module, because the module lacks the object files that
+# the program embeds.
 build() {
   [[ -x $dir/$1 ]] && return
   say "building $1 $version (minutes the first time)"
@@ -71,7 +72,7 @@ if [[ ! -s $daemon || ! -s $manager ]]; then
 fi
 was_up=$(cluster status >/dev/null 2>&1 && echo yes || true)
 use_local_cluster
-# Chaos Mesh goes when the tests are over, and so does the node where it was not up before.
+# leave removes Chaos Mesh after the tests. It also stops the node, unless the node was running before.
 leave() {
   [[ -n ${KEEP:-} ]] && return
   helm uninstall chaos-mesh --namespace chaos-mesh --wait --timeout 1m >&2 || true
@@ -85,7 +86,8 @@ make --no-print-directory cluster-load IMAGE="$image" >&2
 images/postgres/build.sh out/postgres.tar >&2
 for archive in out/postgres.tar "$daemon" "$manager"; do cluster load "$(realpath "$archive")" >&2; done
 
-# The chart's CRDs are older than the module with the types: fields would be dropped, and then every update refused.
+# Generate the CRDs, because the CRDs of the chart are older than the module with the types. With them, the API server
+# would drop fields, and then reject every update.
 say "Chaos Mesh ($(elapsed))"
 crds=$(mktemp -d)
 (cd hack/chaosmesh && GOWORK=off "$(cd ../.. && tool install controller-gen | tail -1)" crd:ignoreUnexportedFields=true,crdVersions=v1,maxDescLen=0 \

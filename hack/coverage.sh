@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Which statements of the protocols do scenarios alone execute? Plays SEEDS seeds of each kind of scenarios for each engine
-# with a geobench that counts, and prints a table of packages, and below it the functions that were never called and the blocks that were never executed.
+# Finds the statements of the protocols that scenarios execute. Plays SEEDS seeds of each kind of scenario for each
+# engine, with a geobench that records coverage. Prints a table of packages, followed by the functions that were never
+# called and the blocks that were never executed.
 #   hack/coverage.sh [SEEDS [ENGINE,...]]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -10,7 +11,7 @@ engines=${2:-}
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 mkdir "$dir/counts"
-# Without the main package nothing writes the counts.
+# Include the main package, because the counts would otherwise not be written.
 go build -cover -covermode=set -coverpkg=./internal/engine/protocol/...,./internal/engine/blocks/...,./internal/engine/consensus,./cmd/geobench -o "$dir/geobench" ./cmd/geobench
 
 failed=0

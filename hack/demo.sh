@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The main job: runs experiments/quickstart.yaml on a real Kubernetes and prints the result.
+# Runs experiments/quickstart.yaml on a Kubernetes cluster and prints the result.
 # Usage: hack/demo.sh local|current IMAGE
-# With "current", IMAGE must be one that the cluster can pull; for a kind cluster it is built and loaded.
+# With "current", the cluster must be able to pull IMAGE. For a kind cluster, IMAGE is built and loaded.
 source "$(dirname "$0")/lib.sh"
 where=${1:?local or current} image=${2:?the image}
 namespace=${NAMESPACE:-default}

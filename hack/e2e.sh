@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# End-to-end tests on the local node: installs the operator there and runs internal/e2e against it.
+# Installs the operator on the local node and runs the end-to-end tests in internal/e2e there.
 # Usage: hack/e2e.sh IMAGE [go test flags]. KEEP=1 leaves the node running.
 source "$(dirname "$0")/lib.sh"
 image=${1:?the image}

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Writes all generated files: deepcopy functions, CRDs, RBAC, the pages of metrics and of explored seeds, tables of figures,
-# dashboards, the chart's copies.
+# Writes all generated files: deepcopy functions, CRDs, RBAC roles, the pages about metrics and explored seeds, the
+# tables of engines' figures, the dashboards, and the generated files of the chart.
 source "$(dirname "$0")/lib.sh"
 gen=$(tool install controller-gen | tail -1)
 "$gen" object paths=./api/...

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs what `make install` has built: the program, the kubectl plugin (links to it), manual pages and shell completion.
+# Installs what `make install` has built: the program, the kubectl plugin (links to the program), manual pages and shell
+# completion.
 # Usage: hack/install.sh PREFIX
 set -euo pipefail
 prefix=${1:?the folder to install into}

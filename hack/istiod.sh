@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# A real istiod, Istio's agent and an Envoy, beside a real API server and without machines: what they make of Geobench's pods, Services and policies.
-# Everything runs in a network namespace of its own, since Istio's ports are the same everywhere. Usage: hack/istiod.sh. Needs root, Debian 12 with its
-# package lists (apt-get update), Python 3 with pip, unzip, and Go.
+# Tests how Istio configures the mesh for Geobench's pods, Services and policies. The test runs istiod, Istio's agent,
+# an Envoy and an API server, but no nodes. Everything runs in a separate network namespace, because Istio's ports are
+# fixed.
+# Usage: hack/istiod.sh. Needs root, Debian 12 with its package lists (apt-get update), Python 3 with pip, unzip, and
+# Go.
 source "$(dirname "$0")/lib.sh"
 source images/debian.sh
 source images/envoy.sh
@@ -14,8 +16,8 @@ GEOBENCH_ISTIO_MODULE=$(go -C hack/tools/pins/istio mod download -json istio.io/
 export KUBEBUILDER_ASSETS GEOBENCH_ISTIO_MODULE GEOBENCH_ISTIOD=${programs[0]} GEOBENCH_PILOT_AGENT=${programs[1]} GEOBENCH_HELM=${programs[2]} \
   GEOBENCH_ENVOY=$folder/root/usr/local/bin/envoy
 go test -c -o "$folder/mesh.test" ./internal/ops/deploy/mesh
-# The API server wants a default route, from which it takes its own address; 10.0.0.43 is that of istiod's Service in the test, under the name
-# that its certificate has.
+# The API server needs a default route, from which it derives its own address. 10.0.0.43 is the address of istiod's
+# Service in the test. The entry in the hosts file gives it the name that is in istiod's certificate.
 echo '10.0.0.43 istiod.istio-system.svc' | cat /etc/hosts - >"$folder/hosts"
 unshare --net --mount sh -euc 'mount --bind "$1" /etc/hosts
   ip link set lo up

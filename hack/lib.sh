@@ -1,4 +1,5 @@
-# Sourced by the scripts beside it: where the repository and its tools are. Needs Go and nothing else.
+# The scripts in this folder source this file. It locates the repository and provides functions for the tools and the
+# local cluster. It needs only Go.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
@@ -8,7 +9,7 @@ say() { printf '\n==> %s\n' "$*" >&2; }
 started=$SECONDS
 elapsed() { echo "$((SECONDS - started)) s"; }
 
-# use_local_cluster starts the local node, points KUBECONFIG at it and puts its kubectl and helm on PATH.
+# use_local_cluster starts the local node, sets KUBECONFIG, and adds kubectl and helm to PATH.
 use_local_cluster() {
   local exports
   exports=$(cluster up)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Everything that reads code without running it.
+# Runs all static checks of code and documentation, and the tests of the chart.
 source "$(dirname "$0")/lib.sh"
 say "gofmt"
 unformatted=$(git ls-files '*.go' | xargs gofmt -l)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the chart's Prometheus on the local node, beside Geobench, which must be installed there. Builds Prometheus the first
-# time (minutes).
+# Runs the chart's Prometheus on the local node, where Geobench must be installed. The first run builds Prometheus,
+# which takes minutes.
 # Usage: hack/monitoring.sh build|up|address|down
 source "$(dirname "$0")/lib.sh"
 namespace=geobench-system
@@ -16,7 +16,7 @@ up() {
   cluster load "$root/out/prometheus.tar" >&2
   upgrade --set prometheus.enabled=true --set "prometheus.image.repository=$name" --set "prometheus.image.tag=$version"
 }
-# The node is on this machine, and its services can be reached from it.
+# address prints the address of Prometheus, which can be reached from this machine because the node runs on it.
 address() {
   echo "http://$(kubectl -n "$namespace" get endpointslices -l kubernetes.io/service-name=geobench-prometheus -o 'jsonpath={.items[0].endpoints[0].addresses[0]}'):9090"
 }

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Builds the present commit twice, as two people would: clones in other folders, files of other times and modes, another language,
-# time zone and user's folder, and the second time nothing from Go's cache of builds. Then compares what came out.
+# Checks that builds are reproducible. Builds the current commit twice, like two different people: in different folders,
+# with different times and modes of files, and with another language, time zone and home folder. The second build does
+# not use Go's build cache. Then compares the results.
 source "$(dirname "$0")/lib.sh"
 commit=$(git rev-parse HEAD)
 [[ -z $(git status --porcelain) ]] || echo "changes that are not committed are left out: what is built is $commit" >&2

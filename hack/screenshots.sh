@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Takes the pictures of docs/: the report, the terminal, and what the dashboards' queries return. Needs Chromium and `script`.
+# Takes the screenshots for docs/: of the report, the terminal, and charts with the results of the dashboards' queries.
+# Needs Chromium and `script`.
 # Usage: hack/screenshots.sh [FOLDER]
 source "$(dirname "$0")/lib.sh"
 to=$(mkdir -p "${1:-docs}" && cd "${1:-docs}" && pwd)
@@ -8,7 +9,8 @@ rm -rf "$work"
 mkdir -p "$work"
 go build -o "$work/screenshots" ./hack/screenshots
 shot() { "$work/screenshots" "$@"; }
-# record FILE COMMAND plays a command on a terminal of 100 columns. Its verdict does not matter: verify has claims that differ.
+# record FILE COMMAND records a command on a terminal with 100 columns. It ignores failures, because some claims of
+# verify differ.
 record() { TERM=xterm script -qfc "stty cols 100 rows 40; $2" "$1" >/dev/null </dev/null; }
 
 say "a run with a fault, on a terminal ($(elapsed))"

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Proves dashboards and rules on a real Prometheus: promtool on the rules, then every query of every panel, variable,
-# annotation and rule against a Prometheus that has scraped a run of the quickstart. Builds Prometheus the first time.
+# Tests dashboards and rules with a real Prometheus. First promtool checks the rules. Then a Prometheus that has scraped
+# a run of the quickstart evaluates every query of every panel, variable, annotation and rule. The first run builds
+# Prometheus.
 # Usage: hack/test-dashboards.sh [flags of hack/prometheus]
 source "$(dirname "$0")/lib.sh"
 server=$(tool install prometheus | tail -1)

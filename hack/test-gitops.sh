@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Has Argo CD's own code judge every recorded object, and a real kustomize-controller of Flux apply the example repository in
-# gitops/repository to a real API server, with Geobench's controllers beside it. Builds both the first time (minutes).
+# Tests Geobench with Argo CD and Flux. The code of Argo CD evaluates the health of every recorded object. Flux's
+# kustomize-controller applies the example in gitops/repository to an API server, with Geobench's controllers running.
+# The first run builds both, which takes minutes.
 # Usage: hack/test-gitops.sh [flags of go test for Flux]
 source "$(dirname "$0")/lib.sh"
 definitions() {

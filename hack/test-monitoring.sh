@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Proves the chart's PodMonitor, ServiceMonitor and PrometheusRule on the local node: a real Prometheus operator takes them, and
-# after a run every query of every dashboard and rule is asked of its Prometheus. The run's network is emulated by sidecars, so
-# that those are scraped too. Builds the programs the first time (minutes); removes all that it made.
+# Tests the chart's PodMonitor, ServiceMonitor and PrometheusRule on the local node with a real Prometheus operator.
+# After a run, its Prometheus evaluates every query of every dashboard and rule. Sidecars emulate the network of the
+# run, so that they are scraped as well. The first run builds the programs, which takes minutes. At the end, the script
+# removes everything that it created.
 # Usage: hack/test-monitoring.sh IMAGE [prepare], where prepare only builds.
 source "$(dirname "$0")/lib.sh"
 image=${1:?the image}
@@ -31,7 +32,7 @@ use_local_cluster
 remove() {
   say "what was made goes away ($(elapsed))"
   kubectl delete namespace "$namespace" --ignore-not-found --timeout 2m >&2
-  # Helm cannot take a release back whose kinds are gone.
+  # Remove these objects first, because Helm cannot uninstall objects whose kinds no longer exist.
   helm upgrade geobench charts/geobench --namespace geobench-system --reuse-values --wait --timeout 3m \
     --set metrics.podMonitor.enabled=false --set metrics.serviceMonitor.enabled=false --set metrics.prometheusRule.enabled=false >&2
   kubectl delete namespace "$operator" --ignore-not-found --timeout 2m >&2

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the tests of a module's packages and then lists the ten slowest packages and tests. Prints what go test prints, but each package as soon
-# as it has finished. The events stay in out/tests.json.
+# Runs the tests of packages in a module, and then lists the ten slowest packages and tests. The output is that of go
+# test, but each package is printed as soon as it has finished. The test events are kept in out/tests.json.
 #   test.sh [FLAGS OF GO TEST] PACKAGES...
 source "$(dirname "$0")/lib.sh"
 gotestsum=$(tool install gotestsum | tail -1)

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Prints a line for each change of a BenchmarkRun's stage until the run has ended. Usage: hack/watch-run.sh NAMESPACE NAME
+# Prints a line for each change of a BenchmarkRun's stage until the run has ended. Usage: hack/watch-run.sh NAMESPACE
+# NAME
 set -euo pipefail
 namespace=$1 name=$2 last=
 for ((i = 0; i < 1800; i++)); do

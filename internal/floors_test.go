@@ -1,4 +1,5 @@
-// Package internal_test keeps the direction of imports between the floors of this folder.
+// Package internal_test checks the direction of imports between the floors of this folder: the groups of packages that
+// build on each other.
 package internal_test
 
 import (
@@ -20,14 +21,14 @@ import (
 
 const module = "github.com/geobench/geobench/"
 
-// floors are ordered from the bottom to the top. A package may import packages of its own floor and of lower floors.
+// floors are ordered from bottom to top. A package may import packages of its own floor and of lower floors.
 var floors = []string{"base", "engine", "ops", "net", "bench", "run", "top"}
 
-// maxPackages is how many packages a folder may hold: more read as a list.
+// maxPackages is the maximum number of packages in a folder. A longer list is hard to survey.
 const maxPackages = 20
 
-// floorOf returns the floor of a package. The API types and the generated CRDs hold data alone and belong to the
-// bottom.
+// floorOf returns the floor of a package. The API types and the generated CRDs contain only data and belong to the
+// bottom floor.
 func floorOf(pkg string) string {
 	rest, inside := strings.CutPrefix(pkg, "internal/")
 	first, _, _ := strings.Cut(rest, "/")
@@ -40,11 +41,12 @@ func floorOf(pkg string) string {
 	return "top"
 }
 
-// isTestSupport reports whether a package is made for tests alone. Such a package sits beside its users and may import
+// isTestSupport reports whether a package is used only by tests. Such a package is next to its users and may import
 // every floor.
 func isTestSupport(pkg string) bool { return strings.HasSuffix(pkg, "test") }
 
-// upward returns the imports that point from a floor to a higher one, and the imports of test support by product code.
+// upward describes the imports that point from a floor to a higher floor, and the imports of test support by product
+// code.
 func upward(imports map[string][]string) (out []string) {
 	for _, from := range slices.Sorted(maps.Keys(imports)) {
 		if isTestSupport(from) {
@@ -61,7 +63,7 @@ func upward(imports map[string][]string) (out []string) {
 	return out
 }
 
-// TestFloors draws the graph of floors as go list prints it.
+// TestFloors checks the imports of all packages, and logs the graph of the floors.
 func TestFloors(t *testing.T) {
 	imports := list(t)
 	for _, wrong := range upward(imports) {
@@ -111,10 +113,10 @@ func TestUpwardImportsAreFound(t *testing.T) {
 	}
 }
 
-// maxLines is the greatest length of a file that people write.
+// maxLines is the maximum number of lines of a file that is not generated.
 const maxLines = 700
 
-// TestFilesAreShort fails for a longer Go file, except generated ones.
+// TestFilesAreShort fails if a Go file that is not generated has more than maxLines lines.
 func TestFilesAreShort(t *testing.T) {
 	for _, top := range []string{"../api", "../cmd", "../config", "../controllers", "../gitops", "../hack", "."} {
 		err := filepath.WalkDir(top, func(name string, d fs.DirEntry, err error) error {
@@ -136,8 +138,8 @@ func TestFilesAreShort(t *testing.T) {
 	}
 }
 
-// watch reads all folders of the module. The test cache then runs this test again when a file changes: it knows the
-// folders that a test has read, but not the files that go list reads.
+// watch reads all folders of the module. This makes the test cache repeat the test when a file changes: the cache
+// tracks the folders that a test reads, but not the files that go list reads.
 func watch(t *testing.T) {
 	t.Helper()
 	for _, top := range []string{"../api", "../cmd", "../config", "../controllers", "../hack", "."} {
@@ -147,7 +149,8 @@ func watch(t *testing.T) {
 	}
 }
 
-// list returns the packages of the module that each of its packages imports, tests left out.
+// list returns, for each package of the module, the packages of the module that it imports. Imports of tests are
+// omitted.
 func list(t *testing.T) map[string][]string {
 	t.Helper()
 	watch(t)

@@ -217,5 +217,5 @@ func (s *BenchmarkRunSpec) Fixed() *BenchmarkRunSpec {
 	return out
 }
 
-// MostPPM returns the upper end of the committed share: CommittedPPM plus three standard deviations.
+// MostPPM returns an upper bound of the committed share: CommittedPPM plus three standard deviations.
 func (s *ServedRegion) MostPPM() int64 { return s.CommittedPPM + s.ChancePPM }

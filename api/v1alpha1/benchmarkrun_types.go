@@ -59,7 +59,7 @@ type BenchmarkRunSpec struct {
 	// +optional
 	Objectives []Objective `json:"objectives,omitempty"`
 
-	// Verify lists the checks of the answers and the data that are made after the run.
+	// Verify lists the checks that validate the answers and the data after the run.
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=10
 	// +optional
@@ -195,7 +195,8 @@ const (
 	ConditionWorkersCreated = "WorkersCreated"
 	// ConditionMeasured is true once every worker has reported.
 	ConditionMeasured = "Measured"
-	// ConditionDatabaseQuiet is true once every node has finished all transactions. The data can be checked only then.
+	// ConditionDatabaseQuiet is true once every node has finished all transactions. Only a quiescent database can be
+	// checked.
 	ConditionDatabaseQuiet = "DatabaseQuiet"
 	// ConditionManifestsUnchanged is false if the database or its network profile was edited during the run. The run
 	// continues with the manifests that it started with.
@@ -219,7 +220,7 @@ type BenchmarkRunStatus struct {
 	// +optional
 	RunID string `json:"runID,omitempty"`
 	// Execution identifies one execution of the run. It is random and is chosen when the run starts. A run that is set
-	// back to an earlier runID is a new execution, with new object names and a new seal of the result.
+	// back to an earlier runID is a new execution, with new object names and a new key for the seal of its result.
 	// +kubebuilder:validation:MaxLength=32
 	// +optional
 	Execution string `json:"execution,omitempty"`
@@ -306,12 +307,13 @@ type BenchmarkRunStatus struct {
 	// ReportRef names the ConfigMap that holds the full result document.
 	// +optional
 	ReportRef *LocalReference `json:"reportRef,omitempty"`
-	// ReportDigest is the digest of that document. A ConfigMap with a different digest was not written by the operator.
+	// ReportDigest is the digest of the result document. A ConfigMap with a different digest was not written by the
+	// operator.
 	// +kubebuilder:validation:MaxLength=71
 	// +optional
 	ReportDigest string `json:"reportDigest,omitempty"`
-	// ManifestsDigest is the digest of the manifests with which the run started. The run is judged by these manifests,
-	// and its result includes them, even if they are edited during the run.
+	// ManifestsDigest is the digest of the manifests with which the run started. The run's result includes these
+	// manifests, and its verdict depends on them, even if the objects are edited during the run.
 	// +kubebuilder:validation:MaxLength=71
 	// +optional
 	ManifestsDigest string `json:"manifestsDigest,omitempty"`
@@ -372,7 +374,7 @@ type RepetitionStatus struct {
 	// ThroughputPerSecond is the number of committed transactions per second.
 	// +optional
 	ThroughputPerSecond int64 `json:"throughputPerSecond"`
-	// LatencyMicroseconds is the latency of the transactions that were due, without aborted transactions.
+	// LatencyMicroseconds is the latency of all transactions that were due, excluding aborted transactions.
 	// +optional
 	LatencyMicroseconds LatencyMicroseconds `json:"latencyMicroseconds"`
 	// AbortPPM is the share of all transactions that aborted, in parts per million.
@@ -404,7 +406,7 @@ type RunSummary struct {
 	// arrivals of an open loop were never sent. Busy clients may also mean that clientsPerRegion is too low for the rate.
 	// +optional
 	Overloaded bool `json:"overloaded,omitempty"`
-	// LatencyMicroseconds is the latency of the transactions that were due, without aborted transactions.
+	// LatencyMicroseconds is the latency of all transactions that were due, excluding aborted transactions.
 	// +optional
 	LatencyMicroseconds LatencyMicroseconds `json:"latencyMicroseconds"`
 	// AbortPPM is the share of all transactions that aborted, in parts per million.
@@ -416,10 +418,10 @@ type RunSummary struct {
 	// CrossRegionBytesPerTransaction is the part of bytesPerTransaction that was sent to another region.
 	// +optional
 	CrossRegionBytesPerTransaction int64 `json:"crossRegionBytesPerTransaction"`
-	// MultiHomePPM is the share of multi-home transactions among all, in parts per million.
+	// MultiHomePPM is the share of multi-home transactions, in parts per million of all transactions.
 	// +optional
 	MultiHomePPM int64 `json:"multiHomePPM"`
-	// MultiPartitionPPM is the share of multi-partition transactions among all, in parts per million.
+	// MultiPartitionPPM is the share of multi-partition transactions, in parts per million of all transactions.
 	// +optional
 	MultiPartitionPPM int64 `json:"multiPartitionPPM"`
 }
@@ -431,7 +433,8 @@ type ServedRegion struct {
 	// +required
 	Name string `json:"name"`
 	// CommittedPPM is the number of transactions that committed in the measured windows, in parts per million of the
-	// transactions that were due. It can exceed 1000000, because some were due before the windows opened.
+	// transactions that were due. It can exceed 1000000, because some committed transactions were due before the windows
+	// opened.
 	// +required
 	CommittedPPM int64 `json:"committedPPM"`
 	// ChancePPM is three standard deviations of CommittedPPM, in parts per million. The share varies because transactions
@@ -452,7 +455,7 @@ type RunRegionStatus struct {
 	// ThroughputPerSecond is the number of committed transactions per second.
 	// +optional
 	ThroughputPerSecond int64 `json:"throughputPerSecond"`
-	// LatencyMicroseconds is the latency of the transactions that were due, without aborted transactions.
+	// LatencyMicroseconds is the latency of all transactions that were due, excluding aborted transactions.
 	// +optional
 	LatencyMicroseconds LatencyMicroseconds `json:"latencyMicroseconds"`
 	// AbortPPM is the share of the region's transactions that aborted, in parts per million.
@@ -466,7 +469,7 @@ type ObjectiveStatus struct {
 	// +kubebuilder:validation:MaxLength=256
 	// +required
 	Name string `json:"name"`
-	// Measured is the measured value with its unit, for example 231.4ms, and a note of any omitted data.
+	// Measured is the measured value with its unit, for example 231.4ms, and a note about any omitted data.
 	// +kubebuilder:validation:MaxLength=256
 	// +optional
 	Measured string `json:"measured"`

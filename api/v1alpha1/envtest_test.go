@@ -201,8 +201,8 @@ func testPresets(t *testing.T, c client.Client) {
 	}
 }
 
-// A new object has observedGeneration -1, or generic tools would count it as reconciled before the operator has
-// processed it. A profile has no such default, because no controller reconciles it.
+// testUnseen checks that a new object has observedGeneration -1. Otherwise generic tools would count it as reconciled
+// before the operator has processed it. A profile has no such default, because no controller reconciles it.
 func testUnseen(t *testing.T, c client.Client) {
 	docs, problems := manifest.Split("-", []byte(wrong.Valid))
 	if len(problems) > 0 {
@@ -259,7 +259,7 @@ func testImmutableRun(t *testing.T, c client.Client) {
 	}
 	for name, tc := range map[string]struct {
 		change func(*v1alpha1.BenchmarkRun)
-		want   string // part of the refusal; empty when it is accepted
+		want   string // substring of the expected error; empty if the change is accepted
 	}{
 		"nothing, though durations are rewritten": {func(*v1alpha1.BenchmarkRun) {}, ""},
 		"labels":  {func(r *v1alpha1.BenchmarkRun) { r.Labels = map[string]string{"a": "b"} }, ""},

@@ -162,7 +162,7 @@ type RunTemplateSpec struct {
 	// +kubebuilder:validation:MaxItems=32
 	// +optional
 	Objectives []Objective `json:"objectives,omitempty"`
-	// Verify lists the checks of the answers and the data that are made after each run.
+	// Verify lists the checks that validate the answers and the data after each run.
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=10
 	// +optional
@@ -179,21 +179,21 @@ type RunTemplateSpec struct {
 // +kubebuilder:validation:XValidation:rule="self.path.startsWith('spec.') || self.path.startsWith('database.spec.')",messageExpression="'path ' + self.path + ' names no field: begin with spec. for a field of the run, for example spec.load.clientsPerRegion, or with database.spec. for one of the database'",fieldPath=".path"
 // +kubebuilder:validation:XValidation:rule="!has(self.with) || self.with.all(w, size(w.values) == size(self.values))",message="a field of with has another number of values than the field that it changes in step with: list one value for each of its values",fieldPath=".with"
 type SweepParameter struct {
-	// Path of the field: spec. followed by a field of the run, or database.spec. followed by a field of the database.
-	// Indexes of list elements start from 0: database.spec.network.profile.links[0].rtt.
+	// Path of the field: spec. followed by a field of the run, or database.spec. followed by a field of the database. List
+	// indexes start from 0, for example database.spec.network.profile.links[0].rtt.
 	// +kubebuilder:validation:MinLength=6
 	// +kubebuilder:validation:MaxLength=253
 	// +required
 	Path string `json:"path"`
-	// Values of the field, in plot order: numbers or strings. Quote true and false, for a field that takes these words as
-	// strings.
+	// Values of the field, in plot order: numbers or strings. Quote true and false if the field is a string that has these
+	// words as values.
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1000
 	// +required
 	Values []SweepValue `json:"values"`
-	// With lists fields that change in step with this field: at the n-th value of this field, each of them has its own
-	// n-th value. An example is a rate that suits the share of multi-home transactions. These fields add no points and do
-	// not appear in plots and claims.
+	// With lists fields that change in step with this field: at the n-th value of this field, each field of with has its
+	// own n-th value. An example is a rate that depends on the share of multi-home transactions. Fields of with add no
+	// points and do not appear in plots and claims.
 	// +listType=map
 	// +listMapKey=path
 	// +kubebuilder:validation:MaxItems=8
@@ -247,8 +247,8 @@ type RateSearch struct {
 	// +optional
 	TolerancePercent int32 `json:"tolerancePercent,omitempty"`
 	// BestOf is the number of probes, each with a different seed, that decide by majority about the highest rate that
-	// succeeded and the lowest that failed. A probe is omitted once the majority is certain. With 1, each probe decides
-	// alone.
+	// succeeded and the lowest that failed. Probes that could no longer change the majority are omitted. With 1, each
+	// probe decides alone.
 	// +kubebuilder:validation:Enum=1;3;5
 	// +kubebuilder:default=3
 	// +optional
@@ -437,8 +437,8 @@ type ExperimentCheck struct {
 	// +optional
 	Of string `json:"of,omitempty"`
 	// Attempts is the number of operators that started the work without finishing it, including the current operator; 0
-	// once the work is done. If an operator exits during the work, the next operator repeats it with no other such work
-	// in progress. After two attempts the operator refuses the work until the spec changes.
+	// once the work is done. If an operator exits during the work, the next operator repeats the work with no other
+	// expensive work in progress. After two attempts the operator refuses the work until the spec changes.
 	// +optional
 	Attempts int32 `json:"attempts"`
 	// Operator identifies the operator process that last started the work.

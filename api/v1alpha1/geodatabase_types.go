@@ -78,8 +78,9 @@ type GeoDatabaseSpec struct {
 
 	// Durability of the nodes of Geobench's own engines: None or Journal. With None, as in the papers, a lost node loses
 	// its state. With Journal, a node writes each input to disk before it sends any message that results from the input.
-	// When its process restarts, the node recovers from the journal. A journal grows by about the number of bytes that
-	// the node receives. It is truncated when it has grown by half of the size of the data, and by at least 32 MiB.
+	// When its process restarts, the node recovers from the journal. A journal grows by about the number of bytes that the
+	// node receives. The node truncates the journal when it has grown by half of the size of the data and by at least 32
+	// MiB.
 	// +kubebuilder:default=None
 	// +optional
 	Durability Durability `json:"durability,omitempty"`
@@ -247,9 +248,9 @@ type Network struct {
 	// +optional
 	Congestion Congestion `json:"congestion,omitempty"`
 	// Mesh selects the service mesh for the pods of the database and the workers of its runs. With Auto, the default, the
-	// namespace decides, and status.mesh names the mesh that was found. None excludes the pods from a mesh of the
-	// namespace. Sidecar requires an Istio proxy in each pod, Ambient an Istio proxy on each machine. A database does not
-	// become ready while its pods are in a different mesh.
+	// namespace decides, and status.mesh names the mesh that was found. None excludes the pods from the namespace's mesh.
+	// Sidecar requires an Istio proxy in each pod, Ambient an Istio proxy on each machine. A database does not become
+	// ready while its pods are in a different mesh.
 	// +optional
 	Mesh Mesh `json:"mesh,omitempty"`
 }
@@ -285,7 +286,7 @@ const (
 	MutualTLSUnknown MutualTLS = "Unknown"
 )
 
-// MeshStatus is the service mesh that was found in pods.
+// MeshStatus describes the service mesh that the operator found in the pods.
 type MeshStatus struct {
 	// Mode is the kind of mesh, never Auto.
 	// +kubebuilder:validation:Enum=None;Sidecar;Ambient
@@ -561,7 +562,7 @@ type MeshLink struct {
 	// AddedRTTMicroseconds is the overhead of the mesh: throughRTTMicroseconds minus belowRTTMicroseconds.
 	// +optional
 	AddedRTTMicroseconds int64 `json:"addedRTTMicroseconds"`
-	// Samples is the number of round trips in the smaller of the two samples.
+	// Samples is the number of round trips of the probe that measured fewer.
 	// +optional
 	Samples int64 `json:"samples"`
 }

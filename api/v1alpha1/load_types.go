@@ -28,9 +28,9 @@ type Load struct {
 	// +optional
 	WorkersPerRegion int32 `json:"workersPerRegion,omitempty"`
 	// Coordinator selects the node of a client's region to which the client sends a transaction. FirstKey, the default,
-	// selects a node of the partition that stores the first key. RoundRobin uses each node in turn regardless of the
-	// keys, like clients that do not know the partitions. The field is only for Geobench's own engines. With RoundRobin,
-	// engines whose nodes must ask other nodes for homes (parameter masters) pay for these requests.
+	// selects a node of the partition that stores the first key. RoundRobin uses each node in turn regardless of the keys,
+	// like clients that do not know the partitions. The field is only for Geobench's own engines. With RoundRobin, engines
+	// whose nodes look up the homes of rows on other nodes (parameter masters) have the latency of these lookups.
 	// +optional
 	Coordinator Coordinator `json:"coordinator,omitempty"`
 	// Arrival is Closed, Constant or Poisson. With Closed, a client sends its next transaction after the answer to the

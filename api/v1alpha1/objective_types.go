@@ -9,7 +9,7 @@ package v1alpha1
 // +kubebuilder:validation:XValidation:rule="!has(self.min) || self.metric.startsWith('latency') || (type(self.min) == int && self.min >= 0 && self.min <= 2147483647)",messageExpression="'min is %s: the bound of %s must be a whole number from 0 to 2147483647, for example 1000'.format([self.min, self.metric])",fieldPath=".min"
 type Objective struct {
 	// Metric that is bounded. throughput is the number of committed transactions per second. latencyP50 to latencyP99 are
-	// latency percentiles of the transactions that were due, without aborted transactions. abortPPM and unknownPPM are
+	// latency percentiles of all transactions that were due, excluding aborted transactions. abortPPM and unknownPPM are
 	// the shares of transactions that aborted or have no answer, in parts per million. A transaction with retries counts
 	// once, with the outcome of its last attempt.
 	// +required
@@ -68,17 +68,17 @@ const (
 	// VerifySnapshotIsolation checks that each transaction read from a snapshot, which may be old, and that of concurrent
 	// transactions that wrote the same row only one committed.
 	VerifySnapshotIsolation Verification = "SnapshotIsolation"
-	// VerifySessionSnapshotIsolation also checks that a snapshot includes all earlier reads and writes of the same
-	// client.
+	// VerifySessionSnapshotIsolation checks snapshot isolation, and that a snapshot includes all earlier reads and writes
+	// of the same client.
 	VerifySessionSnapshotIsolation Verification = "SessionSnapshotIsolation"
-	// VerifyStrongSnapshotIsolation also checks that a snapshot includes everything that any client had been informed of
-	// before.
+	// VerifyStrongSnapshotIsolation checks snapshot isolation, and that a snapshot includes the effects of all
+	// transactions that were answered before the snapshot was requested.
 	VerifyStrongSnapshotIsolation Verification = "StrongSnapshotIsolation"
-	// VerifySerializable checks that the transactions in the recorded history have a serial order.
+	// VerifySerializable checks that the recorded history is equivalent to a serial execution of its transactions.
 	VerifySerializable Verification = "Serializable"
-	// VerifySessionSerializable checks that the serial order also agrees with the order of each client's transactions.
+	// VerifySessionSerializable checks for a serial order that agrees with the order of each client's transactions.
 	VerifySessionSerializable Verification = "SessionSerializable"
-	// VerifyStrictSerializable checks that the serial order also agrees with real time.
+	// VerifyStrictSerializable checks for a serial order that agrees with real time.
 	VerifyStrictSerializable Verification = "StrictSerializable"
 	// VerifyIsolation checks that the recorded history has the isolation level that the database's engine promises.
 	VerifyIsolation Verification = "Isolation"

@@ -84,7 +84,7 @@ type Program struct {
 
 // Role is one kind of server of a database. In each region, a StatefulSet runs its pods.
 //
-// The environment of the containers contains the variables that are described at pods, and GEOBENCH_ROLE.
+// The environment of the containers contains the variables that are described for pods, and GEOBENCH_ROLE.
 // GEOBENCH_HOSTS lists the hosts of the container's own role. GEOBENCH_HOSTS_NAME, with the name of a role in capitals,
 // lists the hosts of that role by region and number. Take host names only from these variables, because they may be
 // shortened.
@@ -239,8 +239,7 @@ type InitStep struct {
 	// +kubebuilder:validation:items:MaxLength=4096
 	// +optional
 	Args []string `json:"args,omitempty"`
-	// Timeout after which the step has failed, including all retries. It includes the time in which pods cannot pull
-	// their image.
+	// Timeout of the step, including all retries. It also includes the time during which pods cannot pull their image.
 	// +kubebuilder:validation:XValidation:rule="self >= duration('1s') && self <= duration('1h')",message="must be 1s to 1h, for example 10m"
 	// +kubebuilder:default="10m"
 	// +optional
@@ -306,7 +305,7 @@ type ProgramClient struct {
 	// +kubebuilder:validation:MaxLength=24
 	// +optional
 	Region string `json:"region,omitempty"`
-	// Port to connect to, one of ports. The default is the first.
+	// Port to connect to, one of ports. The default is the first port.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
 	// +optional

@@ -14,7 +14,7 @@ type TPCC struct {
 	// +kubebuilder:default={newOrder: 45, payment: 43, orderStatus: 4, delivery: 4, stockLevel: 4, updateStock: 0, updateBalance: 0, selectBalance: 0}
 	// +optional
 	Mix TPCCMix `json:"mix,omitzero"`
-	// MixPhases lists mixes for successive equal parts of the measured time. It replaces mix. Warm-ups use the first.
+	// MixPhases lists mixes for successive equal parts of the measured time. It replaces mix. Warm-ups use the first mix.
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=16
@@ -24,7 +24,7 @@ type TPCC struct {
 	// Databases in Supporting Transaction Processing, 2022).
 	// +optional
 	Dike *TPCCDike `json:"dike,omitempty"`
-	// Remote sets how many transactions use a remote warehouse, and where it is.
+	// Remote sets the shares of transactions that use a remote warehouse, and the location of that warehouse.
 	// +kubebuilder:default={orderLinePercent: 1, paymentPercent: 15}
 	// +optional
 	Remote TPCCRemote `json:"remote,omitzero"`
@@ -169,8 +169,8 @@ type TPCCDike struct {
 	// +kubebuilder:validation:Maximum=1000
 	// +optional
 	WarehousesThetaPercent *int32 `json:"warehousesThetaPercent,omitempty"`
-	// PartitionsThetaPercent skews the choice of the partition for updateStock: the k-th is chosen in proportion to 1 /
-	// k^theta. The value is theta in hundredths. By default, updateStock uses the warehouse of its terminal.
+	// PartitionsThetaPercent skews the choice of the partition for updateStock: the k-th partition is chosen in proportion
+	// to 1 / k^theta. The value is theta in hundredths. By default, updateStock uses the warehouse of its terminal.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	// +optional
@@ -194,7 +194,7 @@ type TPCCDike struct {
 	// +kubebuilder:default=4
 	// +optional
 	BalanceGroup int32 `json:"balanceGroup,omitempty"`
-	// BalancesThetaPercent skews the choice of the group for updateBalance and selectBalance: the k-th is chosen in
+	// BalancesThetaPercent skews the choice of the group for updateBalance and selectBalance: the k-th group is chosen in
 	// proportion to 1 / k^theta. The value is theta in hundredths.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
@@ -203,9 +203,9 @@ type TPCCDike struct {
 	BalancesThetaPercent *int32 `json:"balancesThetaPercent,omitempty"`
 }
 
-// TPCCRemote sets how many transactions use a remote warehouse, which is any warehouse other than their terminal's, and
-// where it is. Without multiHomePercent and multiPartitionPercent, every other warehouse is equally likely (clauses
-// 2.4.1.5 and 2.5.1.2).
+// TPCCRemote sets the shares of transactions that use a remote warehouse, and the location of that warehouse. A remote
+// warehouse is any warehouse other than the terminal's own. Without multiHomePercent and multiPartitionPercent, every
+// other warehouse is equally likely (clauses 2.4.1.5 and 2.5.1.2).
 //
 // +kubebuilder:validation:XValidation:rule="[has(self.orderLinePercent), has(self.newOrderPercent), has(self.distributionRatioPercent)].filter(x, x).size() == 1",messageExpression="has(self.orderLinePercent) || has(self.newOrderPercent) ? 'several of orderLinePercent, newOrderPercent and distributionRatioPercent are set: keep one, which says how remote orders are counted' : 'orderLinePercent, newOrderPercent and distributionRatioPercent are all missing: set orderLinePercent (1 in TPC-C) or one of the others'"
 // +kubebuilder:validation:XValidation:rule="has(self.distributionRatioPercent) == has(self.distributionDegree)",messageExpression="has(self.distributionDegree) ? 'distributionDegree is set without distributionRatioPercent: set both, or neither' : 'distributionRatioPercent is set without distributionDegree: set both, or neither'"
@@ -229,8 +229,8 @@ type TPCCRemote struct {
 	// +kubebuilder:validation:Maximum=100
 	// +optional
 	DistributionRatioPercent *int32 `json:"distributionRatioPercent,omitempty"`
-	// DistributionDegree is the number of partitions that these transactions access (a partition belongs to one region):
-	// Dike's disDegree.
+	// DistributionDegree is the number of partitions that the transactions of distributionRatioPercent access (a partition
+	// belongs to one region): Dike's disDegree.
 	// +kubebuilder:validation:Minimum=2
 	// +kubebuilder:validation:Maximum=15
 	// +optional

@@ -79,14 +79,14 @@ type SmallBank struct {
 	// +kubebuilder:validation:Maximum=100
 	// +optional
 	DependentPercent int32 `json:"dependentPercent,omitempty"`
-	// PaddingBytes is the number of bytes added to the arguments of each transaction, lookups included, and to its
-	// result. It stands for other contents of a system's messages, such as keys, values and traces. Only Geobench's own
-	// engines support it.
+	// PaddingBytes is the number of bytes added to the arguments of each transaction, lookups included, and to its result.
+	// It models other contents of a real system's messages, such as keys, values and traces. Only Geobench's own engines
+	// support it.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=10000
 	// +optional
 	PaddingBytes int32 `json:"paddingBytes,omitempty"`
-	// MixPhases lists mixes for successive equal parts of the measured time. It replaces mix. Warm-ups use the first.
+	// MixPhases lists mixes for successive equal parts of the measured time. It replaces mix. Warm-ups use the first mix.
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=16
@@ -143,7 +143,7 @@ type SmallBankMix struct {
 	// +kubebuilder:default=0
 	// +optional
 	DepositChecking int32 `json:"depositChecking"`
-	// TransactSavings adds to or takes from the savings balance.
+	// TransactSavings deposits to or withdraws from the savings balance.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	// +kubebuilder:default=0
@@ -206,7 +206,8 @@ type RMW struct {
 	// +kubebuilder:default=10
 	// +optional
 	RecordsPerTransaction int32 `json:"recordsPerTransaction,omitempty"`
-	// WritesPerTransaction is the number of these records that a transaction writes. It only reads the remaining records.
+	// WritesPerTransaction is the number of records that a transaction writes, at most recordsPerTransaction. It only
+	// reads its remaining records.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	// +kubebuilder:default=10
@@ -231,8 +232,8 @@ type RMW struct {
 	// +optional
 	HomesPerMultiHome int32 `json:"homesPerMultiHome,omitempty"`
 	// OtherHomesThetaPercent, if set, chooses the homes other than the client's by distance: the k-th nearest region, by
-	// declared round-trip time, in proportion to 1 / k^theta. The value is theta in hundredths: 100 is Zipf's law. By
-	// default, all homes are equally likely.
+	// declared round-trip time, has a probability proportional to 1 / k^theta. The value is theta in hundredths: 100 is
+	// Zipf's law. By default, all homes are equally likely.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	// +optional
@@ -292,7 +293,7 @@ type RMW struct {
 	// +optional
 	Types []RMWType `json:"types,omitempty"`
 	// MixPhases lists mixes of the types for successive equal parts of the measured time. It replaces the types' percent.
-	// Warm-ups use the first.
+	// Warm-ups use the first mix.
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=16
@@ -331,7 +332,7 @@ type RMWType struct {
 	// +kubebuilder:validation:Maximum=1000
 	// +optional
 	RecordsPerTransaction *int32 `json:"recordsPerTransaction,omitempty"`
-	// WritesPerTransaction is the number of these records that a transaction writes.
+	// WritesPerTransaction is the number of records that a transaction writes, at most recordsPerTransaction.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	// +optional
@@ -410,26 +411,25 @@ type Social struct {
 	// +kubebuilder:default=50
 	// +optional
 	GlobalFollowPercent int32 `json:"globalFollowPercent"`
-	// ProducersPerUser is the initial number of producers of each user, and of consumers.
+	// ProducersPerUser is the initial number of producers of each user, which is also the initial number of consumers.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
 	// +kubebuilder:default=10
 	// +optional
 	ProducersPerUser int32 `json:"producersPerUser,omitempty"`
-	// ListLimit is the maximum length of a list of producers or consumers. A follow that finds either list full changes
-	// neither.
+	// ListLimit is the maximum length of a list of producers or consumers. A follow has no effect if either list is full.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
 	// +kubebuilder:default=1000
 	// +optional
 	ListLimit int32 `json:"listLimit,omitempty"`
-	// PostBytes is the size of a message.
+	// PostBytes is the size of a post in bytes.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=4096
 	// +kubebuilder:default=140
 	// +optional
 	PostBytes int32 `json:"postBytes,omitempty"`
-	// PostsPerUser is the number of posts that are kept of each user; older posts are dropped.
+	// PostsPerUser is the number of newest posts that are kept for each user; older posts are dropped.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	// +kubebuilder:default=10

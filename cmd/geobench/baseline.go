@@ -14,11 +14,11 @@ import (
 
 // baselineSet has the baselines with which finished runs are compared.
 type baselineSet struct {
-	// all has the baseline of every run; nil if each run has a separate baseline.
+	// all is the common baseline of all runs; nil if each run has a separate baseline.
 	all []*result.Document
 	// names maps runs to the run that their spec.baselineRef names.
 	names map[string]string
-	// kept has results of earlier commands, by name.
+	// kept contains the results of earlier commands, by run name.
 	kept map[string]*result.Document
 }
 
@@ -45,7 +45,8 @@ func baselines(cmd *cobra.Command, plans []*plan.Plan, flag, save string) (*base
 			continue
 		}
 		b.names[p.Run.Name] = ref.Name
-		// A run in the same command will have its result by then. Its own earlier result must be in the folder.
+		// A baseline that is another run of this command will have its result in time. A run that is its own baseline needs
+		// an earlier result in the folder.
 		if here[ref.Name] && ref.Name != p.Run.Name {
 			continue
 		}
@@ -83,7 +84,7 @@ func (b *baselineSet) of(d *result.Document, docs []*result.Document) []*result.
 }
 
 // compare prints the comparisons of runs with their baselines. For tables it prints them below the results. For other
-// formats it prints a sentence each on standard error, so that standard output has only documents. regressed is an
+// formats it prints one sentence per run on standard error, so that standard output has only documents. regressed is an
 // error with an exit code if a run is worse than its baseline.
 func (b *baselineSet) compare(cmd *cobra.Command, docs []*result.Document, format string) (regressed, err error) {
 	for _, d := range docs {

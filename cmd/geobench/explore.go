@@ -22,7 +22,7 @@ import (
 const (
 	// maxShown bounds the failing seeds, per engine, that are described in full.
 	maxShown = 5
-	// saveEvery is the number of seeds after which the progress is saved. They take a few seconds.
+	// saveEvery is the number of seeds after which the progress is saved. This many seeds take a few seconds.
 	saveEvery = 100
 )
 
@@ -61,26 +61,26 @@ func newExploreCommand() *cobra.Command {
 	var x exploration
 	cmd := &cobra.Command{
 		Use:   "explore",
-		Short: "Look for seeds with which a protocol gives wrong answers",
-		Long: `Explore makes a world from each seed (topology, delays, loss, parameters, clocks, faults, transactions on hot rows), runs it
-in the simulator, and checks that the history is what the engine promises, or what --level says, that the copies are equal in the
-end and that every transaction was answered. With --hostile a seed makes another world, such as nobody would choose, and with --slow
-one in which clients send for ten times as long.
-With --core a world goes on when its faults are over: regions are lost for good, and what is left must answer within the protocol's bound.
-With --buggify replicas do on purpose what they may do and rarely do, at points that the seed switches on: FoundationDB's word for it.
-With --disk nodes keep logs on disks that take time to sync, lose what was not synced when their node crashes, and cannot always be read.
-With --replace nodes lose their processes and memory, and new incarnations take their places, where the engine can take them in.
-With --runs worlds are as measured runs: their faults are a timeline as spec.faults of a BenchmarkRun, of every kind that simulations play and
-played by the same injector, and half have a run's workload, whose invariants are checked, and half an open loop.
-With --wide parameters have any value that the engine allows, clients try again, rows are more and larger, what takes megabytes takes bytes, and a second run
-with the same ids may follow.
-With --checkpoints nodes write their states, and half of the time go on from what was written, also after crashes.
-With --invariants replicas are asked after every step whether what they believe holds, which takes some times as long.
-With --probes it counts the rare places of the protocols that the worlds reach, such as recoveries and elections.
-With --broken it does so to databases that are wrong on purpose, each of which must be caught. The same seed gives the same execution.
-A failure is described with the command that replays it. With --shrink the least world in which the same goes wrong is looked for, with a
-few transactions, faults and regions, and what happens in it is told in the order of time; that takes less than a minute for each seed.
-With --shard I/N it runs every N-th of the seeds, so that N machines share them, and with --state FILE it goes on where it was stopped.`,
+		Short: "Search for seeds with which a protocol gives wrong answers",
+		Long: `Explore generates a scenario from each seed (topology, delays, loss, parameters, clocks, faults, transactions on contended rows), runs
+it in the simulator, and checks that the history has the isolation level that the engine promises, or that --level names, that the
+copies are equal in the end, and that every transaction was answered. With --hostile a seed generates an extreme scenario, and with
+--slow one in which clients send transactions for ten times as long.
+With --core a scenario continues after its faults: regions are lost permanently, and the others must answer within the protocol's bound.
+With --buggify replicas are forced to take actions that are allowed but rare, at points that the seed selects, as in FoundationDB.
+With --disk nodes keep logs on disks that take time to sync, lose unsynced data when their node crashes, and cannot always be read.
+With --replace nodes lose their processes and memory, and new incarnations replace them, where the engine supports this.
+With --runs scenarios resemble measured runs: their faults are a timeline as in spec.faults of a BenchmarkRun, of every kind that the
+simulator supports, from the same injector; half have the workload of a run, whose invariants are checked, and half an open loop.
+With --wide parameters have any value that the engine allows, clients retry, rows are more and larger, thresholds are bytes instead of
+megabytes, and a second run with the same ids may follow.
+With --checkpoints nodes write their states, and half of the time continue from the written state, also after crashes.
+With --invariants the invariants of all replicas are checked after every step, which makes a run several times as slow.
+With --probes it counts how often the scenarios hit the coverage marks of the protocols, such as recoveries and elections.
+With --broken it explores faulty variants of the databases, each of which must be caught. The same seed gives the same execution.
+A failure is printed with the command that replays it. With --shrink it searches for the minimal failing scenario, with a few
+transactions, faults and regions, and prints its events in time order; that takes less than a minute for each seed.
+With --shard I/N it runs every N-th of the seeds, so that N machines share them, and with --state FILE it continues where it stopped.`,
 		Example: `  geobench explore --seeds 1000
   geobench explore --broken --seeds 400
   geobench explore --probes --seeds 10000
@@ -100,23 +100,23 @@ With --shard I/N it runs every N-th of the seeds, so that N machines share them,
 	cmd.Flags().Uint64Var(&x.first, "seed", 1, "the first `seed`")
 	cmd.Flags().Uint64Var(&x.count, "seeds", 1, "the `number` of seeds")
 	cmd.Flags().StringVar(&x.shard, "shard", "", "run the seeds of shard `I/N`, from 0/N to N-1/N: every N-th")
-	cmd.Flags().StringVar(&x.state, "state", "", "keep in this `file` how far it has come, and go on from there")
-	cmd.Flags().StringVar(&x.level, "level", "", "what histories must be, in place of what the engine promises: "+strings.Join(isolation.Names(), ", "))
-	cmd.Flags().BoolVar(&x.broken, "broken", false, "hunt the databases that are wrong on purpose, to see that they are caught")
-	cmd.Flags().BoolVar(&x.hostile, "hostile", false, "make worlds that nobody would choose: least durations, five regions, many cuts, two lost regions")
-	cmd.Flags().BoolVar(&x.slow, "slow", false, "make worlds whose clients take their time and whose cuts are long, so that leaders change under load")
-	cmd.Flags().BoolVar(&x.core, "core", false, "add a second phase to the worlds, in which regions that the database survives without are lost for good and the clients of the others must be answered in time")
-	cmd.Flags().BoolVar(&x.buggify, "buggify", false, "have replicas do now and then what they may do and rarely do, such as to suspect a node that is merely slow")
-	cmd.Flags().BoolVar(&x.disk, "disk", false, "make worlds of bad disks: nodes that crash lose what they had not synced, and logs cannot be read where the database survives that")
-	cmd.Flags().BoolVar(&x.replace, "replace", false, "make worlds in which nodes lose their processes and memory and are replaced, where the engine takes new incarnations in")
-	cmd.Flags().BoolVar(&x.runs, "runs", false, "make worlds as measured runs have them: a timeline of faults of every kind, workloads with their invariants, open loops")
-	cmd.Flags().BoolVar(&x.wide, "wide", false, "make worlds with parameters from their whole ranges, clients that try again, more and larger rows, small thresholds, and second runs with the same ids")
-	cmd.Flags().BoolVar(&x.checkpoints, "checkpoints", false, "have every node write its state up to ten times, start from there after a crash, and half of the time go on from what was written")
-	cmd.Flags().BoolVar(&x.invariants, "invariants", false, "ask replicas after every step whether what they believe holds, and name the first invariant that does not")
-	cmd.Flags().BoolVar(&x.probes, "probes", false, "print how often the worlds reach the probes of the protocols, with half of the seeds in hostile worlds, and fail when one is never reached")
-	cmd.Flags().BoolVar(&x.shrink, "shrink", false, "look for the least world in which the same goes wrong as with a failing seed, and tell what happens in it; with --trace show its messages")
-	cmd.Flags().StringVar(&x.page, "page", "", "write the first least world as a page with a space-time diagram to this HTML `file`")
-	cmd.Flags().BoolVar(&x.trace, "trace", false, "print everything that happens with the seed")
+	cmd.Flags().StringVar(&x.state, "state", "", "keep the progress in this `file`, and continue from there")
+	cmd.Flags().StringVar(&x.level, "level", "", "the isolation `level` of the histories to check for, instead of the one that the engine promises: "+strings.Join(isolation.Names(), ", "))
+	cmd.Flags().BoolVar(&x.broken, "broken", false, "explore the faulty variants of the databases, each of which must be caught")
+	cmd.Flags().BoolVar(&x.hostile, "hostile", false, "generate extreme scenarios: minimal durations, five regions, many partitions, two lost regions")
+	cmd.Flags().BoolVar(&x.slow, "slow", false, "generate scenarios with slow clients and long partitions, so that leaders change under load")
+	cmd.Flags().BoolVar(&x.core, "core", false, "add a second phase to the scenarios: regions whose loss the database tolerates are lost permanently, and clients of the others must be answered in time")
+	cmd.Flags().BoolVar(&x.buggify, "buggify", false, "force replicas now and then to take actions that are allowed but rare, such as to suspect a node that is only slow")
+	cmd.Flags().BoolVar(&x.disk, "disk", false, "generate scenarios with bad disks: nodes that crash lose unsynced data, and logs are unreadable where the database tolerates that")
+	cmd.Flags().BoolVar(&x.replace, "replace", false, "generate scenarios in which nodes lose their processes and memory and are replaced, where the engine supports new incarnations")
+	cmd.Flags().BoolVar(&x.runs, "runs", false, "generate scenarios that resemble measured runs: a timeline of faults of every kind, workloads with their invariants, open loops")
+	cmd.Flags().BoolVar(&x.wide, "wide", false, "generate scenarios with parameters from their whole ranges, clients that retry, more and larger rows, small thresholds, and second runs with the same ids")
+	cmd.Flags().BoolVar(&x.checkpoints, "checkpoints", false, "have every node write its state up to ten times, restart from it after a crash, and half of the time continue from the written state")
+	cmd.Flags().BoolVar(&x.invariants, "invariants", false, "check the invariants of all replicas after every step, and name the first invariant that does not hold")
+	cmd.Flags().BoolVar(&x.probes, "probes", false, "print how often the scenarios hit the coverage marks of the protocols, with half of the seeds in hostile scenarios, and fail if a mark is never hit")
+	cmd.Flags().BoolVar(&x.shrink, "shrink", false, "search for the minimal failing scenario of a failing seed, and print its events; with --trace also its messages")
+	cmd.Flags().StringVar(&x.page, "page", "", "write the first minimal failing scenario as a page with a space-time diagram to this HTML `file`")
+	cmd.Flags().BoolVar(&x.trace, "trace", false, "print all events of the seed")
 	_ = cmd.RegisterFlagCompletionFunc("level", cobra.FixedCompletions(isolation.Names(), cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("engine", cobra.FixedCompletions(engines.Names(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
@@ -164,21 +164,21 @@ func (x *exploration) check() (err error) {
 	case index >= x.count:
 		return usageError("--shard: %q has none of %d seeds", x.shard, x.count)
 	case (x.hostile || x.slow || x.core || x.buggify || x.disk || x.replace) && x.broken:
-		return usageError("--hostile, --slow, --core, --buggify, --disk, --replace: databases that are wrong on purpose are caught in the worlds that suit their mistakes; leave these or --broken out")
+		return usageError("--hostile, --slow, --core, --buggify, --disk, --replace: each faulty variant has its own kind of scenarios; leave these or --broken out")
 	case x.replace && (x.disk || x.core):
-		return usageError("--replace: in its worlds no node has a log and no region is lost for good; leave it or --disk and --core out")
+		return usageError("--replace: in its scenarios no node has a log and no region is lost permanently; leave it or --disk and --core out")
 	case x.wide && x.broken:
-		return usageError("--wide: databases that are wrong on purpose are caught in the worlds that suit their mistakes; leave it or --broken out")
+		return usageError("--wide: each faulty variant has its own kind of scenarios; leave it or --broken out")
 	case x.runs && (x.disk || x.replace):
 		return usageError("--runs: its timelines have disks that fail and nodes that are replaced; leave it or --disk and --replace out")
 	case x.probes && (x.broken || x.trace):
-		return usageError("--probes: it counts what happens in the worlds of engines that are right; leave --broken and --trace out")
+		return usageError("--probes: it counts the coverage marks in the scenarios of correct engines; leave --broken and --trace out")
 	case x.probes && x.count < 2 && !x.hostile && !x.slow:
-		return usageError("--seeds: %d is not at least 2 with --probes, which makes hostile worlds of half of them", x.count)
+		return usageError("--seeds: %d is not at least 2 with --probes, which uses half of them for hostile scenarios", x.count)
 	case (x.shard != "" || x.state != "") && (x.probes || x.broken || x.trace):
-		return usageError("--shard, --state: they are for many seeds of engines that are right; leave --probes, --broken and --trace, or these out")
+		return usageError("--shard, --state: they are for many seeds of correct engines; leave --probes, --broken and --trace, or these out")
 	case x.page != "" && !x.shrink:
-		return usageError("--page: it shows the least world of a failing seed; add --shrink")
+		return usageError("--page: it shows the minimal failing scenario of a seed; add --shrink")
 	case x.trace && (x.count > 1 || len(x.names) > 1):
 		return usageError("--trace: it shows one seed of one engine, for example --engine calvin --seed 1234")
 	}
@@ -296,7 +296,7 @@ func (x *exploration) soak(c explore.Config, progress *explore.Progress) error {
 		first := explore.Soak(x.ctx, c, usual, tell)
 		fmt.Fprintln(x.out, &first)
 		x.failed += first.Failed
-		// Marks that only unusual scenarios reach need hostile ones, so the second half of the seeds uses these.
+		// Some coverage marks can be reached only in hostile scenarios, so the second half of the seeds uses those.
 		c.Hostile = true
 		hostile := x.seeds
 		hostile.Count -= usual.Count
@@ -320,7 +320,8 @@ func (x *exploration) soak(c explore.Config, progress *explore.Progress) error {
 	return nil
 }
 
-// tellLeast reports the minimal scenario of a failing seed if --shrink is set. It writes the page for the first one.
+// tellLeast reports the minimal scenario of a failing seed if --shrink is set. It writes the page for the first such
+// seed.
 func (x *exploration) tellLeast(c explore.Config, r *explore.Result) *explore.Least {
 	if !x.shrink || r.Passed() {
 		return nil
@@ -355,11 +356,11 @@ func (x *exploration) conclude() error {
 	var err error
 	switch {
 	case x.failed > 0 && x.broken && !x.trace:
-		err = fmt.Errorf("%d broken databases were not caught", x.failed)
+		err = fmt.Errorf("%d faulty variants were not caught", x.failed)
 	case x.failed > 0:
 		err = fmt.Errorf("%d seeds failed", x.failed)
 	case len(unhit) > 0:
-		err = fmt.Errorf("%d probes were not hit with %d seeds per engine: %s", len(unhit), x.count, strings.Join(unhit, ", "))
+		err = fmt.Errorf("%d coverage marks were not hit with %d seeds per engine: %s", len(unhit), x.count, strings.Join(unhit, ", "))
 	default:
 		return nil
 	}

@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// input is a section of testdata/forty.txt: manifests, and the output of the command that plays them.
+// input is a section of testdata/forty.txt: manifests, and the expected exit code and output of the command that runs
+// them.
 type input struct {
 	name, manifests string
 	code            string
@@ -120,7 +121,7 @@ func (in *input) play(t *testing.T, folder string) (code, output string) {
 	return fmt.Sprint(status), spaces.ReplaceAllString(stdout+stderr, " ")
 }
 
-// For the inputs of docs/lab/forty-inputs.md, a wrong figure is never Passed.
+// For the inputs of docs/lab/forty-inputs.md, no run with a wrong figure has the verdict Passed.
 func TestForty(t *testing.T) {
 	for _, in := range fortyInputs(t) {
 		t.Run(in.name, func(t *testing.T) {
@@ -150,7 +151,7 @@ func TestForty(t *testing.T) {
 	}
 }
 
-// copiesCountOnce: five copies of a result under other names count as a single sample.
+// copiesCountOnce checks that five copies of a result under other names count as a single sample.
 func copiesCountOnce(t *testing.T, folder string) {
 	t.Helper()
 	for _, name := range []string{"a1", "b1"} {
@@ -187,7 +188,7 @@ func write(t *testing.T, file string, d any, indent int) {
 	}
 }
 
-// editsAreNoticed: show reports which figures of an edited result do not follow from the others.
+// editsAreNoticed checks that show reports which figures of an edited result do not follow from its other figures.
 func editsAreNoticed(t *testing.T, file string) {
 	t.Helper()
 	if _, stdout, stderr := geobench(t, "", "show", file); strings.Contains(stdout+stderr, "WARNING") {

@@ -25,8 +25,8 @@ const isolationProfile = "aws"
 
 var isolationRegions = []string{"us-east-1", "eu-west-1", "ap-northeast-1"}
 
-// The default numbers of plays of each case. On an existing database, livePlays suffices for each of three regions to
-// have each client, with and without waiting for commits.
+// The default numbers of executions of each case. On an existing database, livePlays executions suffice to place each
+// client in each of three regions, with and without waiting for commits.
 const (
 	simulatedPlays = 100
 	livePlays      = 6
@@ -111,7 +111,7 @@ Exit codes: 0 every database keeps its promise; 1 one does not; 2 wrong input; 3
 	return cmd
 }
 
-// playIsolation plays the databases one after another.
+// playIsolation executes the cases on one database after another.
 func playIsolation(cmd *cobra.Command, f *isolationFlags, databases []isolationDatabase) (*anomalies.Report, error) {
 	report := &anomalies.Report{Seed: f.seed}
 	for _, named := range databases {
@@ -142,8 +142,8 @@ func playIsolation(cmd *cobra.Command, f *isolationFlags, databases []isolationD
 	return report, nil
 }
 
-// levelsOf returns the levels at which an existing database is played, as values of its parameter. picked is set if the
-// user or the manifest selected them.
+// levelsOf returns the isolation levels at which an existing database is tested, as values of the parameter that
+// selects the level. picked is set if the user or the manifest selected them.
 func levelsOf(db *v1alpha1.GeoDatabase, given []string) (parameter string, picked bool, levels []string) {
 	parameter, picked, levels = attach.Levels(db)
 	switch {
@@ -178,7 +178,7 @@ func checkLevels(databases []isolationDatabase, levels []string) error {
 	return nil
 }
 
-// maxPlays bounds the plays of a case, which are all kept in memory.
+// maxPlays bounds the number of executions of a case, which are all kept in memory.
 const maxPlays = 100_000
 
 // isolationDatabases returns the databases of the manifests and the named engines. Without either, it returns all
@@ -227,7 +227,7 @@ func isolationDatabases(cmd *cobra.Command, files, names []string) ([]isolationD
 		if len(out) == 0 {
 			return nil, usageError("%s: there is no GeoDatabase, so there is nothing to play on", strings.Join(files, ", "))
 		}
-		// With -f and without --engine, play only the databases of the manifests.
+		// With -f and without --engine, return only the databases of the manifests.
 		if len(names) == 0 {
 			return out, nil
 		}

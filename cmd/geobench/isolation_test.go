@@ -55,8 +55,8 @@ func TestIsolation(t *testing.T) {
 	}
 }
 
-// The command plays an existing PostgreSQL at the requested levels and a simulated engine, and prints both in one
-// table.
+// The command tests an existing PostgreSQL at the requested levels and a simulated engine, and prints the results of
+// both in one table.
 func TestIsolationOfPostgres(t *testing.T) {
 	server := postgrestest.Start(t)
 	t.Setenv("PGUSER", postgrestest.User)

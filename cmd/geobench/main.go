@@ -127,7 +127,7 @@ input or usage; 3 could not run; 130 interrupted.`,
 // nearestFlag suggests a flag if err is about an unknown flag.
 func nearestFlag(cmd *cobra.Command, err error) string {
 	var unknown *pflag.NotExistError
-	// Any flag with a single letter would be near.
+	// A one-letter word would match any single-letter flag.
 	if !errors.As(err, &unknown) || len(unknown.GetSpecifiedName()) < 2 {
 		return ""
 	}

@@ -51,7 +51,7 @@ func TestValidateNamesEveryMistake(t *testing.T) {
 	}
 }
 
-// TestValidateForAPlace: manifests with a fault that only the simulator supports are valid there and nowhere else.
+// TestValidateForAPlace: manifests with a fault that only the simulator supports are valid only for the simulator.
 func TestValidateForAPlace(t *testing.T) {
 	text := strings.Replace(wrong.Valid, "workload:", "faults: [{name: f, at: 1s, duration: 1s, clockSkew: {target: {regions: [us-west-2]}, offset: 10ms}}, {name: g, at: 1s, duration: 1s, ioDelay: {target: {regions: [us-west-2]}, delay: 10ms}}]\n  workload:", 1)
 	tests := map[string]struct {
@@ -76,7 +76,7 @@ func TestValidateForAPlace(t *testing.T) {
 	}
 }
 
-// A run on another vendor's database that the operator deploys by name is valid on a cluster and nowhere else.
+// A run on another vendor's database that the operator deploys by name is valid only on a cluster.
 func TestValidateDatabasesByName(t *testing.T) {
 	for _, engine := range []string{
 		"{name: galera, parameters: {image: 'r.example/i:1'}}", "{name: galera, parameters: {image: 'r.example/i:1', form: SQL}}", "{name: postgres, parameters: {image: 'r.example/i:1'}}",
@@ -133,7 +133,7 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 	}
 }
 
-// A load curve in a manifest affects the whole path to the verdict: as arrivals of an open loop, and as active clients
+// A load curve in a manifest changes the measured load: the arrivals of an open loop, and the number of active clients
 // of a closed loop.
 func TestLoadOverTime(t *testing.T) {
 	const curve = ", warmup: 1s, duration: 4s, curve: {shape: Steps, stepsPercent: [20, 100]}}"
@@ -418,12 +418,12 @@ func TestExplore(t *testing.T) {
 		t.Errorf("exit code %d: %s", code, stdout)
 	}
 	code, stdout, _ = geobench(t, "", "explore", "--broken", "--engine", "nearby-reads", "--seed", "2", "--shrink")
-	if code != 0 || !strings.Contains(stdout, "\nnearby-reads, seed 2: the least of ") || !strings.Contains(stdout, " has 2 of 105 transactions, 0 of 8 faults, 2 of 3 regions") {
+	if code != 0 || !strings.Contains(stdout, "\nnearby-reads, seed 2: the minimal failing scenario has ") || !strings.Contains(stdout, " has 2 of 105 transactions, 0 of 8 faults, 2 of 3 regions") {
 		t.Errorf("exit code %d: %s", code, stdout)
 	}
 	page := filepath.Join(t.TempDir(), "least.html")
 	code, _, stderr = geobench(t, "", "explore", "--broken", "--engine", "nearby-reads", "--seed", "2", "--shrink", "--page", page)
-	if text, err := os.ReadFile(page); code != 0 || err != nil || !strings.Contains(string(text), "<h1>nearby-reads, seed 2: the least failing world</h1>") {
+	if text, err := os.ReadFile(page); code != 0 || err != nil || !strings.Contains(string(text), "<h1>nearby-reads, seed 2: the minimal failing scenario</h1>") {
 		t.Errorf("exit code %d, %v: %s", code, err, stderr)
 	}
 	code, _, stderr = geobench(t, "", "explore", "--broken", "--engine", "nearby-reads", "--seed", "2", "--shrink", "--page", filepath.Join(page, "none"))
@@ -461,7 +461,7 @@ func TestExplore(t *testing.T) {
 		`"snapshot" is not one of`:      {"--level", "snapshot"},
 		"--trace: it shows one seed":    {"--trace", "--seeds", "2", "--engine", "calvin"},
 		"leave these or --broken out":   {"--hostile", "--broken"},
-		"--page: it shows the least":    {"--page", "x.html"},
+		"--page: it shows the minimal":  {"--page", "x.html"},
 		"--hostile, --slow":             {"--slow", "--broken"},
 		"--core, --buggify, --disk":     {"--disk", "--broken"},
 	} {

@@ -44,8 +44,8 @@ func loadManifests(cmd *cobra.Command, abilities check.Abilities, files []string
 	return bundle, nil
 }
 
-// loadPlans reads manifests and plans all their runs, for a place with these abilities. It returns a usage error that
-// lists all errors.
+// loadPlans reads manifests and plans all their runs, for an environment with the given abilities. It returns a usage
+// error that lists all errors.
 func loadPlans(cmd *cobra.Command, abilities check.Abilities, files []string) ([]*plan.Plan, *manifest.Bundle, error) {
 	if len(files) == 0 {
 		return nil, nil, usageError("no manifest is given: name one with -f, for example -f experiments/quickstart.yaml")
@@ -78,14 +78,15 @@ func planRun(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, profile *v1al
 		return attach.Plan(run, db)
 	}
 	if servers.Renders(db) {
-		// The manifest is valid. Clients connect to the servers that the engine's name stands for, so render these.
+		// Clients connect to the servers that are rendered from the engine's name. Errors were excluded when the manifest was
+		// loaded.
 		db = db.DeepCopy()
 		_ = servers.Render(db, servers.Longest(db, profile))
 	}
 	return plan.New(run, db, profile)
 }
 
-// places lists where manifests can run, by the value of --for.
+// places lists the environments in which manifests can run, by the value of --for.
 var places = []struct {
 	name, says string
 	abilities  func() check.Abilities

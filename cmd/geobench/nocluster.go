@@ -8,7 +8,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// clusterDocument returns an error in this build; otherwise it reads a result from a cluster.
+// clusterDocument returns an error in this build. In a full build, it reads a result from a cluster.
 func clusterDocument(_ *cobra.Command, name string) (*result.Document, error) {
 	return nil, usageError("run/%s: this binary was built without access to clusters; build with `make build` or `go build -tags full ./cmd/geobench`", name)
 }
@@ -44,7 +44,7 @@ func newManCommand() *cobra.Command {
 	return unavailable(map[string]string{"man": "Write manual pages"})[0]
 }
 
-// completeResults is nil in this build; otherwise it offers runs on a cluster in addition to files.
+// completeResults is nil in this build. In a full build, it offers runs on a cluster in addition to files.
 var completeResults cobra.CompletionFunc
 
 func unavailable(commands map[string]string) (out []*cobra.Command) {

@@ -35,7 +35,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy/netpol"
 )
 
-// podNamespaceFile has the name of the pod's namespace.
+// podNamespaceFile contains the name of the pod's namespace.
 const podNamespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
 // operatorOptions are the flags of geobench operator.
@@ -123,7 +123,8 @@ func (o *operatorOptions) run(cmd *cobra.Command) error {
 
 // leaveRoom reserves a tenth of the Go runtime's memory limit (GOMEMLIMIT) for memory outside the runtime's control,
 // because the chart can only set the limit to the container's limit. Unless GOGC is set, it also starts a garbage
-// collection once the heap has grown by half. A burst then takes half of the room, and leaves a less fragmented heap.
+// collection once the heap has grown by half. A burst of work then needs half as much additional memory, and leaves a
+// less fragmented heap.
 func leaveRoom() {
 	if limit := debug.SetMemoryLimit(-1); limit < math.MaxInt64 {
 		debug.SetMemoryLimit(limit / 10 * 9)
@@ -200,7 +201,7 @@ func (o *operatorOptions) manager(config *rest.Config, log logr.Logger, around *
 		LeaderElection:          o.leaderElect,
 		LeaderElectionID:        "geobench-operator",
 		LeaderElectionNamespace: o.leaseNamespace,
-		// A successor need not wait until the lease expires.
+		// With this option, a successor need not wait until the lease expires.
 		LeaderElectionReleaseOnCancel: true,
 	})
 	if err != nil {

@@ -30,7 +30,7 @@ type recording struct {
 	closed bool
 }
 
-// newRecording starts the history of a worker. It returns nil if the worker records none.
+// newRecording starts the history of a worker. It returns nil if the worker records no history.
 func newRecording(w *deploy.Worker, folder string) (*recording, error) {
 	if w.HistoryLimit == 0 {
 		return nil, nil

@@ -157,7 +157,7 @@ func writeReport(folder string, report *experiment.Report, experiments []*experi
 	}
 	for _, e := range report.Experiments {
 		for _, t := range e.Tables {
-			// readable like the plots
+			// The tables are readable by everyone, like the plots.
 			if err := os.WriteFile(filepath.Join(folder, e.Name+"-"+t.Name+".md"), []byte(t.Markdown(report.Simulated)), 0o644); err != nil { //nolint:gosec
 				return err
 			}

@@ -139,7 +139,8 @@ type follower struct {
 	before []load.Progress
 }
 
-// note must be called with every progress report, so that the start of the load is not missed.
+// note records the start of the load. It must be called with every progress report, because the first one after the
+// start sets the time.
 func (f *follower) note(p inprocess.Progress, now time.Time) {
 	if f.began.IsZero() && p.Elapsed > 0 {
 		f.began = now

@@ -110,7 +110,7 @@ type waited struct {
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Outcome is Succeeded, Failed, Deleted, or Underway if the wait ended before the object did.
+	// Outcome is Succeeded, Failed, Deleted, or Underway if the wait ended before the object was finished.
 	Outcome health.Outcome `json:"outcome"`
 	// Verdict is the verdict of a run; empty for experiments, and for runs without a verdict.
 	Verdict v1alpha1.Verdict `json:"verdict,omitempty"`

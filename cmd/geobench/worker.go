@@ -151,7 +151,7 @@ func work(ctx context.Context, w *deploy.Worker, index int, place *workersync.Pl
 	if err != nil {
 		return err
 	}
-	// A worker that starts late would measure another window than the remaining workers.
+	// A worker that starts late would measure a different window from the other workers.
 	if late := time.Since(start); late > 0 {
 		return fmt.Errorf("the common start was %s ago when this worker learned of it: the clocks of its node and the operator's disagree, or the API server was away", late.Round(time.Millisecond))
 	}

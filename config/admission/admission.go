@@ -1,5 +1,6 @@
 // Package admission contains the ValidatingAdmissionPolicies that restrict the operator further than its roles. Tests
-// try the actions of a compromised operator, and the operator's real objects. The chart contains a copy of the file.
+// try the actions of a compromised operator, and create the operator's real objects. The chart contains a copy of
+// policies.yaml.
 package admission
 
 import (

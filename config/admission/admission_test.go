@@ -42,7 +42,7 @@ const (
 
 var managed = map[string]string{"app.kubernetes.io/managed-by": "geobench"}
 
-// cluster is a real API server, with a client as its administrator and a client as the operator with the roles of
+// cluster is a real API server with two clients: one is the administrator, the other the operator with the roles of
 // config/rbac.
 type cluster struct {
 	admin, operator client.Client
@@ -115,8 +115,8 @@ func documents(t *testing.T, file string) []*unstructured.Unstructured {
 	return out
 }
 
-// enforce applies the policies, grants alice and bob rights on Geobench's kinds, and waits until everything is in
-// effect, because the API server learns of changes through a watch.
+// enforce applies the policies, and grants alice and bob rights on Geobench's kinds. The API server learns of changes
+// through a watch, so enforce waits until all changes are in effect.
 func (c *cluster) enforce(t *testing.T) {
 	t.Helper()
 	policies, bindings, err := Policies()
@@ -129,7 +129,7 @@ func (c *cluster) enforce(t *testing.T) {
 	for _, b := range bindings {
 		c.create(t, b)
 	}
-	// For each policy, one request that only this policy refuses.
+	// marks has a request for each policy that only this policy refuses.
 	marks := map[string]client.Object{
 		"geobench-operator-namespaces": configMap("kube-public", "mark", managed),
 		"geobench-operator-objects":    configMap(lab, "mark", nil),
@@ -186,11 +186,11 @@ func volume(source corev1.VolumeSource) change {
 	}
 }
 
-// attempt is one request of a compromised operator. All requests are dry runs, for which admission is the same as for
-// real requests.
+// attempt is one request of a compromised operator. All requests are dry runs, which pass the same admission as real
+// requests.
 type attempt struct {
 	do func(ctx context.Context, c client.Client) error
-	// refusal is a part of the expected error; empty if the request must be accepted.
+	// refusal is a substring of the expected error; empty if the request must be accepted.
 	refusal string
 }
 
@@ -221,7 +221,7 @@ func podAttempts(all map[string]attempt, what string, c change, refusal string) 
 	all["a pod "+what], all["a StatefulSet of pods "+what], all["a Job of pods "+what] = create(p, refusal), create(s, refusal), create(j, refusal)
 }
 
-// theirs returns objects that the operator has not created.
+// theirs returns objects that users have created, not the operator.
 func theirs() []client.Object {
 	meta := metav1.ObjectMeta{Namespace: lab, Name: "theirs"}
 	d := database(lab)
@@ -238,10 +238,10 @@ func theirs() []client.Object {
 	}
 }
 
-// attempts returns the requests that a compromised operator could make with its roles alone.
+// attempts returns requests of a compromised operator. The operator's roles alone would permit all of them.
 func attempts() map[string]attempt {
 	const protected, notOurs, noLabel = "is protected", "is not what the operator has made", "bears the label"
-	const denied = "denied request" // one of several policies refuses it
+	const denied = "denied request" // = one of several policies refuses the request
 	secret := func(kind corev1.SecretType, annotations map[string]string) *corev1.Secret {
 		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: lab, Name: "s", Labels: managed, Annotations: annotations}, Type: kind}
 	}
@@ -270,7 +270,7 @@ func attempts() map[string]attempt {
 	}
 	ours := configMap(lab, "ours", managed)
 	all := map[string]attempt{
-		// Finding F9 of the security review.
+		// These requests are finding F9 of the security review.
 		"patch the cluster's DNS":                   patch(configMap("kube-system", "coredns", nil), `{"data":{"Corefile":"."}}`, denied),
 		"a hostPath pod in kube-system":             create(hostPath, denied),
 		"a pod in kube-system":                      create(pod("kube-system"), protected),
@@ -369,7 +369,7 @@ func attempts() map[string]attempt {
 }
 
 // TestPolicies checks with a real API server that the roles of config/rbac alone would permit harmful actions, that the
-// policies refuse them, and that the policies accept the operator's real objects.
+// policies refuse these actions, and that the policies accept the operator's real objects.
 func TestPolicies(t *testing.T) {
 	c := startCluster(t)
 	c.create(t, operatorsRights(t)...)
@@ -416,11 +416,11 @@ func TestPolicies(t *testing.T) {
 			t.Errorf("NetworkPolicy %s: %v", p.Name, err)
 		}
 	}
-	// The objects that the operator's builders create, as recorded by the tests of package controllers.
+	// Create the objects that the operator's builders produce, as recorded by the tests of package controllers.
 	for _, o := range documents(t, filepath.Join("testdata", "made.yaml")) {
 		o.SetNamespace(lab)
 		options := []client.CreateOption{client.DryRunAll}
-		if o.GetKind() == "Role" { // the RoleBinding needs it
+		if o.GetKind() == "Role" { // = create the Role, because the RoleBinding needs it
 			options = nil
 		}
 		if err := c.operator.Create(t.Context(), o, options...); err != nil {
@@ -439,7 +439,7 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
-// rightful returns the operator's normal actions on existing objects.
+// rightful returns the operator's regular actions on existing objects.
 func rightful() map[string]attempt {
 	return map[string]attempt{
 		"write what it has made":                patch(configMap(lab, "ours", managed), `{"data":{"a":"b"}}`, ""),
@@ -482,7 +482,7 @@ func TestReferences(t *testing.T) {
 	const secret, configMap, sweep = "a Secret that", "a ConfigMap that", "a sweep over"
 	for what, a := range map[string]struct {
 		attempt
-		// alice and bob are set if the request of this user must be refused.
+		// alice and bob are set if this user's request must be refused.
 		alice, bob bool
 	}{
 		"no reference":                         {create(database(lab), ""), false, false},
@@ -527,7 +527,7 @@ func TestReferences(t *testing.T) {
 	for i := range many {
 		many[i] = fmt.Sprintf("s%d", i)
 	}
-	// The number of names that are checked for a user is bounded, unless the user may get all Secrets.
+	// The policy checks only a bounded number of names for a user, unless the user may get all Secrets.
 	if err := create(withSecrets(database(lab), many...), "").do(t.Context(), c.as("carol")); err != nil {
 		t.Errorf("carol may get all Secrets: %v", err)
 	}
@@ -559,7 +559,7 @@ func user(name string) rbacv1.Subject {
 	return rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: name}
 }
 
-// TestEveryRightIsHeldBack finds write permissions of the operator that no policy covers.
+// TestEveryRightIsHeldBack checks that a policy covers every write permission of the operator.
 func TestEveryRightIsHeldBack(t *testing.T) {
 	policies, bindings, err := Policies()
 	if err != nil {

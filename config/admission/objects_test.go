@@ -63,7 +63,7 @@ func withEnv(db *v1alpha1.GeoDatabase, secret string) *v1alpha1.GeoDatabase {
 	return db
 }
 
-// withRole gives the database two roles. The second reads a Secret.
+// withRole gives the database two roles, of which the second reads a Secret.
 func withRole(db *v1alpha1.GeoDatabase, secret string) *v1alpha1.GeoDatabase {
 	p := withEnv(db, secret).Spec.Pods.Program
 	plain := p
@@ -72,8 +72,8 @@ func withRole(db *v1alpha1.GeoDatabase, secret string) *v1alpha1.GeoDatabase {
 	return db
 }
 
-// withSecrets gives the database two roles with one environment variable for each given Secret, half of them in each
-// role.
+// withSecrets gives the database two roles with one environment variable per Secret. The variables alternate between
+// the roles.
 func withSecrets(db *v1alpha1.GeoDatabase, secrets ...string) *v1alpha1.GeoDatabase {
 	db = withRole(db, "")
 	for i := range db.Spec.Roles {
@@ -86,7 +86,7 @@ func withSecrets(db *v1alpha1.GeoDatabase, secrets ...string) *v1alpha1.GeoDatab
 	return db
 }
 
-// withRoleVolume is withRole with a volume instead of the variable.
+// withRoleVolume is like withRole, but the second role has a volume instead of the environment variable.
 func withRoleVolume(db *v1alpha1.GeoDatabase, v v1alpha1.PodVolume) *v1alpha1.GeoDatabase {
 	db = withRole(db, "")
 	v.Name, v.MountPath = "v", "/v"
@@ -94,7 +94,8 @@ func withRoleVolume(db *v1alpha1.GeoDatabase, v v1alpha1.PodVolume) *v1alpha1.Ge
 	return db
 }
 
-// withRoleClient is withRole with a client instead of the variable.
+// withRoleClient is like withRole, but the second role has clients instead of the environment variable. The clients'
+// Secret is optional.
 func withRoleClient(db *v1alpha1.GeoDatabase, secret string) *v1alpha1.GeoDatabase {
 	db = withRole(db, "")
 	db.Spec.Roles[1].Env, db.Spec.Roles[1].Client = nil, &v1alpha1.RoleClient{}

@@ -33,7 +33,7 @@ func bind(name, namespace string) *admissionregistrationv1.ValidatingAdmissionPo
 	}
 }
 
-// runOf returns a run of 2 x (10 s + 50 s) with one worker per region.
+// runOf returns a run with two repetitions of 10 s warm-up and 50 s measurement, and one worker per region.
 func runOf(change func(*v1alpha1.Load)) *v1alpha1.BenchmarkRun {
 	e := experiment(database(lab), "")
 	r := &v1alpha1.BenchmarkRun{
@@ -48,7 +48,7 @@ func runOf(change func(*v1alpha1.Load)) *v1alpha1.BenchmarkRun {
 }
 
 // TestTenants checks that the manifests of a tenant are limited to three regions, six pods, two workers per region, two
-// minutes, images from two repositories, and given endpoints of external databases.
+// minutes, images from two repositories, and certain endpoints of external databases.
 func TestTenants(t *testing.T) {
 	c := startCluster(t)
 	c.create(t, operatorsRights(t)...)
@@ -57,7 +57,8 @@ func TestTenants(t *testing.T) {
 		"regions": "3", "podsPerDatabase": "6", "workersPerRegion": "2", "duration": "2m", "images": "registry.example/lab\npostgres",
 		"endpoints": "us:1\neu\n*.Lab.example:5432\n*.any.example\n[fd00::7]:5432",
 	}
-	// The limits of the second tenant restrict nothing; the limits of the third tenant are missing.
+	// The limits of namespace open restrict nothing. The limits of namespace lost do not exist. Namespace free has no
+	// limits.
 	namespaces := []string{lab, "open", "lost", "free"}
 	for _, n := range namespaces {
 		c.create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: n}})
@@ -193,7 +194,8 @@ func TestTenants(t *testing.T) {
 		}
 	}
 
-	// A database of an experiment whose sweep exceeds the limits, and a database that is older than the limits.
+	// Limits also apply to a database that an experiment's sweep creates. A database that is older than stricter limits
+	// cannot be changed, but the operator can still set its finalizers.
 	child := db(regions("a", "b", "c", "d"))
 	child.Labels = managed
 	if err := create(child, "").do(t.Context(), c.operator); !apierrors.IsForbidden(err) {

@@ -11,7 +11,8 @@ import (
 	"github.com/geobench/geobench/config/crd"
 )
 
-// The API server rejects a definition whose CEL rules do not compile or may cost too much, and so does this test.
+// The API server rejects a definition whose CEL rules do not compile or are too expensive. This test makes the same
+// checks.
 func TestDefinitionsAreAcceptable(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := apiextensions.AddToScheme(scheme); err != nil {

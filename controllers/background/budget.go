@@ -34,8 +34,8 @@ type waiter struct {
 // NewBudget returns a budget of the given size without a limit per namespace.
 func NewBudget(size int64) *Budget { return NewSharedBudget(size, size) }
 
-// NewSharedBudget returns a budget of the given size. The concurrent jobs of a namespace use at most each of it, unless
-// a single share is larger.
+// NewSharedBudget returns a budget of the given size. each limits the part that the concurrent jobs of one namespace
+// use together, unless a single share is larger.
 func NewSharedBudget(size, each int64) *Budget {
 	return &Budget{size: size, each: each, usedBy: map[string]int64{}, lastTurn: map[string]int64{}}
 }

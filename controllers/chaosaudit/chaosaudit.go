@@ -1,6 +1,6 @@
 // Package chaosaudit records in memory the effects of Chaos Mesh on pods, for objects of all users. Objects that are
-// created and soon deleted leave no other trace. It reads the records in the status of each object, which name the
-// affected pods, so it also covers objects in other namespaces.
+// created and soon deleted leave no other trace. The package reads the records in the status of each object, which name
+// the affected pods. So it also covers objects in other namespaces than the pods.
 package chaosaudit
 
 import (

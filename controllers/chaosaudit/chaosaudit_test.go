@@ -45,8 +45,8 @@ func object(name string, records ...map[string]any) *unstructured.Unstructured {
 	return o
 }
 
-// The effect of an object on a pod lasts from its injection to its end. The time of the injection is in its record, or
-// else the time at which the effect was first seen.
+// The effect of an object on a pod lasts from its injection to its end. The effect starts at the injection time in the
+// record of the object, or else at the time at which the log first saw the effect.
 func TestEffects(t *testing.T) {
 	const yes, no = "Injected", "Not Injected"
 	type step struct {

@@ -85,7 +85,7 @@ type Reconciler struct {
 type scope struct {
 	*Reconciler
 	db *v1alpha1.GeoDatabase
-	// logins maps the names of Secrets for which the operator generates passwords to their users.
+	// logins maps the name of each Secret for which the operator generates a password to the user name.
 	logins map[string]string
 	// untested is a notice for a rendered database whose deployment has never been tested, else "".
 	untested string
@@ -93,14 +93,16 @@ type scope struct {
 	rendered bool
 	// plan is set unless the spec is refused.
 	plan *Plan
-	// current is the current incarnation, set by incarnate. While a run uses it, it may belong to an earlier spec.
+	// current is the current incarnation, set by incarnate. While a run uses the database, current may belong to an
+	// earlier spec.
 	current *Incarnation
 	old     []corev1.ConfigMap
 	// nodes is set by observe.
 	nodes []Node
 	// steps are the Jobs of spec.init in the current incarnation, by step name. They are set by initialize.
 	steps map[string]*batchv1.Job
-	// faults is the timeline of the faults that a run plays on the current incarnation, or nil. It is set by findFaults.
+	// faults is the timeline of the faults that a run injects into the current incarnation, or nil. It is set by
+	// findFaults.
 	faults *fault.Timeline
 	// network and state are set by emulate.
 	network *emulation.Network
@@ -241,8 +243,8 @@ func (s *scope) reconcile(ctx context.Context) error {
 	return nil
 }
 
-// releaseDeadRun releases the database if its run no longer exists. Runs normally release it themselves, unless a user
-// has removed their finalizer.
+// releaseDeadRun releases the database if its run no longer exists. Normally, a run releases its database itself,
+// unless a user has removed the run's finalizer.
 func (s *scope) releaseDeadRun(ctx context.Context) error {
 	if s.db.Status.ActiveRun == "" {
 		return nil
@@ -355,7 +357,7 @@ func (s *scope) deploy(ctx context.Context) error {
 			}
 			set := buildStatefulSet(s.db, region, role, s.current.ID(), s.Image)
 			Prepare(s.backend(), s.db, &s.current.Database.Topology, region.Name, &set.Spec.Template.Spec)
-			// The run has set the gates in the StatefulSet, and this write would remove them.
+			// Without the gates in this write, it would remove the gates that the run has set in the StatefulSet.
 			if faultstatus.StaysDown(s.faults, region.Name) {
 				set.Spec.Template.Spec.SchedulingGates = faultstatus.ShutdownGates
 			}
@@ -432,7 +434,7 @@ func (s *scope) noticeLoss(ctx context.Context) error {
 		return nil
 	}
 	if s.current.Database.Topology.Nodes() > 0 && !s.upToDate() {
-		// A run keeps an outdated incarnation in use. The run will detect the loss too, and then the change is made.
+		// A run still uses the outdated incarnation. The run will detect the loss too and end, which allows the change.
 		return nil
 	}
 	now := s.Clock.Now()
@@ -458,7 +460,7 @@ func (s *scope) noticeLoss(ctx context.Context) error {
 func (s *scope) lostState() string {
 	seen, _ := s.processes.LoadOrStore(s.db.UID, &seenProcesses{})
 	nodes := s.nodes
-	// losses by faults are planned: the nodes are replaced, or the database is recreated after the run
+	// Losses that faults cause are planned: the nodes are replaced, or the database is recreated after the run.
 	if s.faults != nil {
 		gone := append(s.faults.Departed(s.Clock.Now().Sub(s.faults.Start)), faultstatus.Down(s.faults)...)
 		nodes = slices.DeleteFunc(slices.Clone(nodes), func(n Node) bool { return slices.Contains(gone, n.ID) })
@@ -577,7 +579,7 @@ func (s *scope) patience() time.Duration {
 
 // sweep deletes objects of earlier specs and incarnations, once all nodes of the current incarnation are ready.
 func (s *scope) sweep(ctx context.Context) error {
-	// Until then, pods of an earlier incarnation may still mount these objects.
+	// While nodes are not ready, pods of an earlier incarnation may still mount these objects.
 	if !s.isTrue(v1alpha1.ConditionNodesReady) || !s.upToDate() {
 		return nil
 	}

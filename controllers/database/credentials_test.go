@@ -106,8 +106,8 @@ func TestCredentialsOfPods(t *testing.T) {
 	}
 }
 
-// Requests without credentials, from the kubelet and Prometheus, use ports on which nothing can be changed. The
-// operator uses separate ports.
+// The kubelet and Prometheus, which have no credentials, use ports that accept no changes. The operator uses separate
+// ports.
 func TestPortsOfPods(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -260,7 +260,7 @@ func TestNodesHaveAnAccount(t *testing.T) {
 		t.Errorf("the account of workers is %+v", worker)
 	}
 	w.UntilOver("r")
-	// Without its account no pod can be created, so the account is created again.
+	// Without the ServiceAccount no pod can be created, so the operator creates it again.
 	w.Must(w.Client.Delete(w.Ctx, account))
 	w.Must(w.Client.Delete(w.Ctx, w.NodePod("d", "us-west-2", 0), client.GracePeriodSeconds(0)))
 	w.Until("the account is there again", func() bool {

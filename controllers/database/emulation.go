@@ -68,7 +68,7 @@ func FindNetwork(ctx context.Context, reader client.Reader, db *v1alpha1.GeoData
 	for i := range pods.Items {
 		pod := &pods.Items[i]
 		role := pod.Labels[kube.LabelRole]
-		// Finished pods keep their addresses in the status, but other pods may have received them since.
+		// The status of a finished pod still contains addresses that other pods may have received in the meantime.
 		if role != kube.RoleNode && role != kube.RoleWorker || role == kube.RoleNode && pod.Labels[kube.LabelIncarnation] != current.ID() ||
 			pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || pod.DeletionTimestamp != nil {
 			continue
@@ -119,8 +119,8 @@ func Prepare(b emulation.Backend, db *v1alpha1.GeoDatabase, t *geo.Topology, reg
 	b.Prepare(emulation.NewNetwork(db.Namespace, db.Name, string(db.UID), t), region, pod)
 }
 
-// holdForRelease adds a finalizer to a database that Chaos Mesh emulates, so that the database is not deleted before
-// the effects of Chaos Mesh on its pods are removed.
+// holdForRelease adds a finalizer to a database whose network Chaos Mesh emulates, so that the database is not deleted
+// before the effects of Chaos Mesh on its pods are removed.
 func (s *scope) holdForRelease(ctx context.Context) error {
 	if s.current.Emulation() != v1alpha1.EmulationChaosMesh || controllerutil.ContainsFinalizer(s.db, kube.Finalizer) {
 		return nil
@@ -129,7 +129,7 @@ func (s *scope) holdForRelease(ctx context.Context) error {
 }
 
 func (s *scope) patchFinalizer(ctx context.Context, change func(client.Object, string) bool) error {
-	// the spec may be rendered, but the patch returns the original
+	// The patch overwrites the object with the response, which contains the original spec instead of the rendered one.
 	status, spec := s.db.Status.DeepCopy(), s.db.Spec.DeepCopy()
 	base := s.db.DeepCopy()
 	change(s.db, kube.Finalizer)
@@ -163,7 +163,7 @@ func (s *scope) release(ctx context.Context) error {
 const maxGaps = 32
 
 // recordGaps records periods in which pods ran without all of their links. The replacement of a program's pod starts
-// before the other pods know its address; its probe reports when its links were in place.
+// before the other pods know its address. The probe in the pod reports the time at which the links were in place.
 func (s *scope) recordGaps() {
 	if !s.db.Spec.RunsPrograms() || s.current.Emulation() == v1alpha1.EmulationNone {
 		return

@@ -53,13 +53,13 @@ type Incarnation struct {
 	Why     string
 	// Database is the description of the database for its nodes.
 	Database deploy.Database
-	// Foreign is set if the ConfigMap has no valid seal: another author created it, or it is older than seals. It gives
-	// no information about the nodes.
+	// Foreign is set if the ConfigMap has no valid seal: the operator did not create it, or a version of the operator
+	// without seals did. Its contents say nothing about the running nodes.
 	Foreign bool
 }
 
 // ID returns the name of the incarnation. It contains a hash of the database's UID, so that nodes of a deleted database
-// with the same name are never mistaken for its nodes.
+// with the same name are never mistaken for nodes of this database.
 func (i *Incarnation) ID() string { return i.Database.Incarnation }
 
 // Emulation returns the backend that emulates this incarnation's network.
@@ -80,7 +80,7 @@ func incarnationID(db *v1alpha1.GeoDatabase, sequence int) string {
 
 // FindIncarnations returns the current incarnation of db, or nil, and the ConfigMaps of earlier incarnations. reader
 // must read from the API server: a stale answer would bring back an old incarnation. A foreign incarnation is the
-// current one only if there is no other.
+// current one only if no ConfigMap has a valid seal.
 func FindIncarnations(ctx context.Context, reader client.Reader, credentials *operatorca.Keeper, db *v1alpha1.GeoDatabase) (*Incarnation, []corev1.ConfigMap, error) {
 	key, err := topologyKey(ctx, credentials, db)
 	if err != nil {

@@ -22,8 +22,8 @@ import (
 )
 
 const (
-	// annotationPods, on the Job of a step, lists hashes of the UIDs of its role's pods when the step started. The step
-	// has changed the state of these pods.
+	// annotationPods, on the Job of a step, lists hashes of the UIDs of the pods that its role had when the step started.
+	// The step has changed the state of these pods.
 	annotationPods = "geobench.dev/init-pods"
 	// initAttempts is the maximum number of retries of a step within its timeout. The pauses between attempts double.
 	initAttempts = 20
@@ -221,8 +221,8 @@ func (s *scope) lastWords(ctx context.Context, job *batchv1.Job) (string, error)
 	return "", nil
 }
 
-// masked returns the output of a step without the values of Secrets in the environment of its role, because a user that
-// may read conditions need not have the right to read Secrets.
+// masked returns the output of a step without the values of Secrets in the environment of its role, because a user who
+// may read conditions does not necessarily have the right to read Secrets.
 func (s *scope) masked(ctx context.Context, step, said string) (string, error) {
 	i := slices.IndexFunc(s.db.Spec.Init, func(x v1alpha1.InitStep) bool { return x.Name == step })
 	if i < 0 || said == "" {

@@ -12,9 +12,9 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// join notifies waiting processes that they are the first processes of their nodes. If a process replaces another that
-// a fault has stopped as planned, the run notifies it instead. If a process replaces another unnoticed, its peers
-// detect that, because they know the predecessor. They report that the database has lost state.
+// join notifies waiting processes that they are the first processes of their nodes. The run notifies a process that
+// replaces one stopped by a planned fault. If the operator has not noticed that a process was replaced, the peers of
+// the new process detect it, because they know the predecessor. They report that the database has lost state.
 func (s *scope) join(ctx context.Context) error {
 	var waiting []*Node
 	for i := range s.nodes {

@@ -43,7 +43,8 @@ type kernelProbes struct {
 	clock  clock.PassiveClock
 
 	mu sync.Mutex
-	// by namespace, node name and boot ID; namespaces do not share answers, because a tenant can forge its own
+	// answers is indexed by namespace, node name and boot ID. Namespaces do not share answers, because a tenant can forge
+	// the answers in its namespace.
 	answers map[string]kernelAnswer
 }
 
@@ -223,7 +224,7 @@ func (k *kernelProbes) pod(db *v1alpha1.GeoDatabase, node string) *corev1.Pod {
 				Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node},
 			}}}},
 		}}}
-		// The region's pods may tolerate any taint of the node, so its probe must run there in any case.
+		// The region's pods may tolerate any taint of the node, so the probe must run on it in any case.
 		pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 	}
 	return pod

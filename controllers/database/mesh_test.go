@@ -127,8 +127,8 @@ func istioCounters(namespace, database, from string, regions []string, carried i
 	return text.String()
 }
 
-// The result contains the bytes between nodes as counted by the nodes and by their proxies, and reports where the
-// counts disagree.
+// The result contains the bytes between nodes as counted by the nodes and by their proxies, and reports any
+// disagreement between the counts.
 func TestBytesThroughAMesh(t *testing.T) {
 	t.Parallel()
 	regions := []string{"us-west-2", "ap-northeast-1"}

@@ -26,7 +26,8 @@ func Measure(t *geo.Topology, nodes []Node) ([]rtt.Link, error) {
 	return rtt.Measure(t, answers, func(r geo.Region) bool { return counts[r] == 1 })
 }
 
-// notDeclared is the reason for the links of an external database, which are real and have no declared properties.
+// notDeclared is the reason of NetworkVerified for an external database, whose links are real and have no declared
+// properties.
 const notDeclared = "NotDeclared"
 
 // VerifyNetwork compares the measured links with their declared values, for the condition NetworkVerified.

@@ -61,7 +61,7 @@ type Node struct {
 	EndedAt time.Time
 }
 
-// ObserveNodes finds the pods of an incarnation and queries each node. Errors of a single node are in its Problem.
+// ObserveNodes finds the pods of an incarnation and queries each node. Problem contains the error of a single node.
 func ObserveNodes(ctx context.Context, reader client.Reader, clients podclient.Clients, db *v1alpha1.GeoDatabase, d *deploy.Database) ([]Node, error) {
 	pods := &corev1.PodList{}
 	if err := reader.List(ctx, pods, client.InNamespace(db.Namespace), client.MatchingLabels{kube.LabelDatabase: db.Name, kube.LabelRole: kube.RoleNode}); err != nil {
@@ -142,9 +142,8 @@ func (s *Node) inspectPod(pod *corev1.Pod, incarnation string) {
 				s.EndedAt = t.FinishedAt.Time
 			}
 		}
-		// With a journal, a restarted container continues as the same process, or reports that it cannot. If new
-		// incarnations can replace the node, the process itself reports whether it still waits to be notified that it is
-		// one.
+		// With a journal, a restarted container continues as the same process, or reports that it cannot. If a new
+		// incarnation can replace the node, the new process reports whether it is still waiting for its incarnation.
 		if ended := c.State.Running == nil; !s.journal && (!s.replaceable || ended) {
 			s.Lost, s.Problem = s.Ended, s.Ended
 		}

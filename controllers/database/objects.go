@@ -39,8 +39,8 @@ func buildService(db *v1alpha1.GeoDatabase, region string, role *v1alpha1.Role) 
 		open = podServicePorts(program)
 	}
 	if m := db.Spec.Network.Mesh; m == v1alpha1.MeshSidecar || m == v1alpha1.MeshAmbient {
-		// A mesh encrypts only connections to ports of Services, and its mode STRICT rejects all others. So the port of the
-		// probes that the mesh must carry is a port of the Service.
+		// A mesh encrypts only connections to ports of Services, and its mode STRICT rejects all others. So the Service also
+		// needs a port for the probes that the mesh must carry.
 		open = append(open, corev1.ServicePort{Name: "probe", Port: ports.Probe, TargetPort: intstr.FromInt32(ports.Probe), Protocol: corev1.ProtocolTCP, AppProtocol: ptr.To("tcp")})
 	}
 	return &corev1.Service{
@@ -170,8 +170,8 @@ func nodePodSpec(db *v1alpha1.GeoDatabase, region *v1alpha1.Region, incarnation,
 	return spec
 }
 
-// mostJournal is the default limit of a journal if spec.resources does not set one. It exists because a database that
-// fills the disk of its machine affects other databases there.
+// mostJournal is the default limit of a journal if spec.resources does not set one. Without a limit, a database could
+// fill the disk of its machine, which affects other databases there.
 const mostJournal = "10Gi"
 
 // journalLimit returns the maximum size of a node's journal: the node's limit of ephemeral storage, or mostJournal.
@@ -241,7 +241,7 @@ func probe(path string, periodSeconds, failures int32) *corev1.Probe {
 }
 
 // OwnResources returns the resources of a Geobench program, with defaults for omitted values. If the memory request
-// exceeds the default limit, the request is the limit. CPU has no default limit, because throttling would appear as
+// exceeds the default limit, the limit equals the request. CPU has no default limit, because throttling would appear as
 // latency.
 func OwnResources(r corev1.ResourceRequirements) corev1.ResourceRequirements {
 	out := WithDefaultRequests(r, "100m", "128Mi")

@@ -55,7 +55,7 @@ func TestDefaultRequests(t *testing.T) {
 }
 
 // If the user omits the memory limit, it is the larger of the default and the user's request. The user may set any
-// value, and CPU has no limit.
+// limit. CPU has no default limit.
 func TestOwnResources(t *testing.T) {
 	for name, tt := range map[string]struct{ resources, request, limit string }{
 		"by default":     {`{}`, "128Mi", deploy.OwnMemory},
@@ -80,7 +80,7 @@ func TestOwnResources(t *testing.T) {
 	}
 }
 
-// The size of a node's journal is limited by its limit of ephemeral storage, or by our default.
+// The size of a node's journal is limited by its limit of ephemeral storage, or by the default.
 func TestJournalLimit(t *testing.T) {
 	db := &v1alpha1.GeoDatabase{}
 	if got := journalLimit(db); got.String() != mostJournal {

@@ -34,7 +34,7 @@ func containerSecurity() *corev1.SecurityContext {
 }
 
 // regionAffinity returns the affinity of a pod to the Kubernetes nodes of its region. A preference for a label that no
-// node has is harmless, so the operator need not look at nodes.
+// node has is harmless, so the operator need not inspect the nodes.
 func regionAffinity(placement v1alpha1.Placement, region string) *corev1.Affinity {
 	term := corev1.NodeSelectorTerm{MatchExpressions: []corev1.NodeSelectorRequirement{{
 		Key: kube.LabelTopologyRegion, Operator: corev1.NodeSelectorOpIn, Values: []string{region},

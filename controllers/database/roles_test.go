@@ -178,7 +178,7 @@ func TestServicePerPod(t *testing.T) {
 	w.Get("d-ap-northeast-1-data", &corev1.Service{})
 }
 
-// A database with roles is loaded, measured, audited and judged like any other, if one role configures the connection
+// A database with roles is loaded, measured and audited like any other database, if one role configures the connection
 // of clients. The clients of a region connect to the first pod of that role in the region, at the port that the role
 // names. Faults affect only pods in their region.
 func TestRunOnRoles(t *testing.T) {

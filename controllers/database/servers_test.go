@@ -17,8 +17,8 @@ import (
 )
 
 // A vendor's database with several kinds of servers is selected by the name of its engine alone, and initialised by its
-// steps. The longest round trip is one of its settings, and it is marked as untested. The API server keeps the user's
-// spec.
+// steps. One of its settings is the longest round trip of the network. Its status marks the deployment as untested. The
+// API server keeps the user's spec.
 func TestRenderedRoles(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -51,7 +51,7 @@ func TestRenderedRoles(t *testing.T) {
 	if i := slices.IndexFunc(step.Env, func(e corev1.EnvVar) bool { return e.Name == "POSTGRES_PASSWORD" }); password == "" || i < 0 || step.Env[i].ValueFrom.SecretKeyRef.Name != "c-citus-login" {
 		t.Errorf("the step logs in by %+v", step.Env)
 	}
-	// The clients of all regions connect to its coordinator.
+	// The clients of all regions connect to the coordinator of Citus.
 	w.Create(worldtest.MakeRun("r").Database("c").Obj())
 	if run := w.UntilOver("r"); run.Status.Verdict != v1alpha1.VerdictPassed {
 		t.Errorf("a run on Citus: %s %s: %s", run.Status.Verdict, run.Status.Reason, run.Status.Message)
@@ -71,7 +71,7 @@ func TestRenderedRoles(t *testing.T) {
 }
 
 // A PostgreSQL that is selected by the name of its engine alone gets random passwords, in Secrets that are deleted with
-// it. It is measured like a PostgreSQL in a user's pods. The API server keeps the user's spec.
+// it. The database is measured like a PostgreSQL in a user's pods. The API server keeps the user's spec.
 func TestRunOnARenderedServer(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)

@@ -26,11 +26,13 @@ const mostChecks = 2
 // thisOperator identifies this process in status.checks.
 var thisOperator = string(uuid.NewUUID())
 
-// carefully starts a job for work whose cost depends on the author of an experiment: expanding the spec or judging its
-// claims. The cost is bounded, but if a bound is wrong and the operator exits, its successors must not repeat the work
-// forever. So status.checks records the work before it starts. An operator that finds another operator's record does
-// the work with no other such work in progress, or refuses it if that has failed before. Work that has succeeded once
-// with the same inputs is safe and needs no record.
+// carefully starts a job for work whose cost depends on the author of an experiment: expanding the spec or evaluating
+// its claims.
+//
+// The cost is bounded. But if a bound is wrong and the operator exits during the work, its successors must not repeat
+// the work forever. So status.checks records the work before it starts. An operator that finds the record of another
+// operator repeats the work alone, with no other such work in progress. If the operator exits again, the next one
+// refuses the work. Work that has succeeded once with the same inputs is safe and needs no record.
 func (s *scope) carefully(key background.Key, budget *background.Budget, kind v1alpha1.ExperimentWork, of string, work func(context.Context) (any, error)) error {
 	// A new version of the operator may have fixed the cause of an exit, so it starts with the first attempt.
 	sum := sha256.Sum256([]byte(of + version.String()))
@@ -47,7 +49,7 @@ func (s *scope) carefully(key background.Key, budget *background.Budget, kind v1
 		return kube.Refuse("OperatorEnded", "the operator exited twice while it expanded this spec or judged its claims, the second time with no other such work in progress, and does not try again: change the spec, for example sweep fewer values or claim less")
 	}
 	share := int64(1)
-	// After a first failure, take the whole budget, so that no concurrent work can be blamed for a second one.
+	// After a first failure, take the whole budget, so that a second failure cannot be due to concurrent work.
 	if mark.Attempts > 1 {
 		share = budget.Size()
 	}
@@ -79,7 +81,7 @@ func checkOf(e *v1alpha1.Experiment, kind v1alpha1.ExperimentWork) *v1alpha1.Exp
 	return nil
 }
 
-// survived records that work is done.
+// survived records in status.checks that the work has finished without an exit of the operator.
 func (s *scope) survived(kind v1alpha1.ExperimentWork) {
 	if c := checkOf(s.experiment, kind); c != nil {
 		c.Attempts, c.Operator = 0, ""
@@ -103,7 +105,7 @@ func setCheck(ctx context.Context, to client.Client, object *v1alpha1.Experiment
 	}
 	here := &v1alpha1.Experiment{ObjectMeta: metav1.ObjectMeta{Namespace: object.Namespace, Name: object.Name}}
 	err = to.Status().Patch(ctx, here, client.RawPatch(types.MergePatchType, patch))
-	// it was deleted, or replaced by another experiment with the same name
+	// The experiment was deleted, or replaced by another one with the same name.
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
 		return nil
 	}

@@ -27,7 +27,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/health"
 )
 
-// Reconciler runs experiments: it creates the databases and runs of their points in order, and judges their claims.
+// Reconciler runs experiments: it creates the databases and runs of their points in order, and evaluates their claims.
 type Reconciler struct {
 	Client client.Client
 	// Live reads from the API server, bypassing the cache.

@@ -1,6 +1,6 @@
 // Package experiment runs Experiments. internal/run/experiment expands an experiment, as for geobench verify
 // (expand.go). A schedule decides which databases and runs to create and to delete; its decisions depend only on the
-// existing objects (schedule.go, points.go). Once all runs have finished, the claims are judged over their results
+// existing objects (schedule.go, points.go). Once all runs have finished, the claims are evaluated over their results
 // (judge.go).
 package experiment
 

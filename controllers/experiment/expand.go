@@ -31,8 +31,8 @@ type expansions struct {
 	uses int64
 }
 
-// keptRuns is the maximum total number of runs of the cached experiments, without the most recent one; they take about
-// 40 MB.
+// keptRuns is the maximum total number of runs of the cached experiments, excluding the most recently used one. The
+// runs take about 40 MB.
 const keptRuns = experiment.MaxPoints
 
 // expansion is an expanded experiment, or the error of the expansion.
@@ -155,7 +155,8 @@ func (s *scope) expansion(bundle *manifest.Bundle, of string) (*expansion, error
 			s.expansions.put(name, x)
 			return x, nil
 		}
-		// If the inputs have changed since, the job starts again. Otherwise it was too slow for the quick queue.
+		// If the inputs have changed in the meantime, the job starts again. Otherwise the expansion was too slow for the
+		// quick queue.
 		slowly, state = slowly || x.of == of, background.None
 	}
 	if state == background.None {

@@ -59,11 +59,11 @@ func (s *scope) judge(ctx context.Context) error {
 	return nil
 }
 
-// judgeLimit bounds the time for judging. Reading thousands of results takes about a minute.
+// judgeLimit bounds the time for the evaluation of the claims. Reading thousands of results takes about a minute.
 const judgeLimit = 10 * time.Minute
 
-// report judges the claims over all results. It runs as a background job: reconciliations no longer change the scope,
-// and report only reads it.
+// report evaluates the claims over all results. It runs as a background job, and only reads the scope, which no
+// reconciliation changes any more.
 func (s *scope) report(ctx context.Context) (*experiment.Report, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, judgeLimit,
 		kube.Refuse("TooLarge", "reading the results and judging the claims took longer than %v: sweep fewer values, or claim less", judgeLimit))

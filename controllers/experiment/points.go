@@ -101,7 +101,7 @@ func (s *scope) remove(ctx context.Context, obj client.Object, how metav1.Deleti
 	return client.IgnoreNotFound(err)
 }
 
-// advance starts the points whose turn it is.
+// advance starts the points that are due.
 func (s *scope) advance(ctx context.Context) error {
 	for _, p := range s.schedule.due() {
 		if err := s.begin(ctx, p); err != nil {

@@ -31,8 +31,8 @@ type pointState int
 const (
 	// pointWaiting means that the point has no run yet.
 	pointWaiting pointState = iota
-	// pointUnderway means that the run has not finished or not released everything, or that a forged run must be removed
-	// first.
+	// pointUnderway means that the run has not finished or has not released its objects yet, or that a forged run must be
+	// removed first.
 	pointUnderway
 	// pointAgain means that the run has finished and must be repeated.
 	pointAgain
@@ -83,7 +83,7 @@ func (p *point) failed() bool {
 // created it.
 func (p *point) plays() bool {
 	if p.object.Status.MeasuredDigest == p.MeasuredDigest {
-		return true // the spec is immutable since then
+		return true // the spec cannot have changed after the digest was recorded
 	}
 	is, want := p.object.Spec.Fixed(), p.Run.Run.Spec.Fixed()
 	is.DatabaseRef = want.DatabaseRef
@@ -91,7 +91,7 @@ func (p *point) plays() bool {
 }
 
 // isOther reports whether the run started with manifests other than its point's, and so measured something else: its
-// database was edited or replaced. Runs that an earlier version of the operator accepted do not record this.
+// database was edited or replaced. Runs that an earlier version of the operator accepted have no digest.
 func (p *point) isOther() bool {
 	measured := p.object.Status.MeasuredDigest
 	return measured != "" && measured != p.MeasuredDigest

@@ -19,9 +19,9 @@ import (
 	"github.com/geobench/geobench/internal/run/experiment"
 )
 
-// situation builds a schedule from one word per database. The characters are its points in the order of the sweep: .
-// (no run), * (in progress), ! (Invalid, to be retried), + (passed), x (failed permanently). The word is in ( ) if the
-// database exists, and in [ ] if it is being deleted.
+// situation builds a schedule from one word per database. The characters of a word are the points of the database in
+// the order of the sweep: . (no run), * (in progress), ! (Invalid, to be retried), + (passed), x (failed permanently).
+// The word is in ( ) if the database exists, and in [ ] if it is being deleted.
 func situation(concurrency int, suspended bool, databases ...string) *schedule {
 	s := &schedule{concurrency: concurrency, suspended: suspended, points: map[string]*point{}}
 	for i, text := range databases {

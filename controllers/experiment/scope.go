@@ -21,7 +21,7 @@ import (
 type scope struct {
 	*Reconciler
 	experiment *v1alpha1.Experiment
-	// before is the experiment in the API server.
+	// before is the experiment as it was read from the API server.
 	before *v1alpha1.Experiment
 	// expanded is set by expand. observe then advances its searches with the outcomes of finished runs, and sets schedule
 	// from the existing objects.
@@ -59,8 +59,8 @@ func (s *scope) refused(r *kube.Refusal) {
 	}
 }
 
-// observe finds the runs and databases of the experiment. It ignores foreign objects with such names; the creation of
-// the run or database is then refused.
+// observe finds the runs and databases of the experiment. It ignores foreign objects that have their names; the
+// creation of the run or database then fails.
 func (s *scope) observe(ctx context.Context) error {
 	runs, databases := &v1alpha1.BenchmarkRunList{}, &v1alpha1.GeoDatabaseList{}
 	mine := []client.ListOption{client.InNamespace(s.experiment.Namespace), client.MatchingLabels{kube.LabelExperiment: s.experiment.Name}}
@@ -128,7 +128,7 @@ func (p *point) ended() (verdict v1alpha1.Verdict, reason, message string) {
 	return st.Verdict, st.Reason, st.Message
 }
 
-// maxResults is the maximum number of points in a status, and of searches.
+// maxResults is the maximum number of points in a status, and also of searches.
 const maxResults = 100
 
 // describe reports the progress of the experiment in the status.

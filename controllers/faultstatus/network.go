@@ -16,8 +16,8 @@ func Merged(l *fault.Life, emulated v1alpha1.Emulation) bool {
 	return slices.Contains(fault.NetworkKinds, l.Fault.Kind) && l.Injector == string(emulated) && l.Injector != string(v1alpha1.InjectorBuiltIn)
 }
 
-// ByItself reports whether the injectors of the fault keep its time without the operator: nodes and sidecars receive
-// the fault in advance.
+// ByItself reports whether the injectors of the fault start and stop it without the operator: nodes and sidecars
+// receive its schedule in advance.
 func ByItself(l *fault.Life) bool {
 	return l.Injector == string(v1alpha1.InjectorBuiltIn) || l.Injector == string(v1alpha1.InjectorSidecar)
 }

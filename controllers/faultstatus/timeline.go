@@ -71,8 +71,9 @@ func setUpAhead(l *fault.Life) time.Duration {
 	return fault.Forever / 2
 }
 
-// injectedEarly returns how long before a fault's start the operator starts to inject it and then waits. It is 0 for
-// faults whose injectors keep the time, and for link faults, which apply to the network from then on.
+// injectedEarly returns how long before the start of a fault its state becomes Inject, in which the operator waits for
+// the exact start. The result is 0 for faults that their injectors start themselves, and for link faults, which affect
+// the network from that state on.
 func injectedEarly(l *fault.Life) time.Duration {
 	if ByItself(l) || slices.Contains(fault.NetworkKinds, l.Fault.Kind) {
 		return 0
@@ -80,7 +81,7 @@ func injectedEarly(l *fault.Life) time.Duration {
 	return injectEarly
 }
 
-// LifeOf returns the progress of a fault, as far as it is in the run's status.
+// LifeOf returns the progress of a fault according to the run's status.
 func LifeOf(run *v1alpha1.BenchmarkRun, name string) fault.Life {
 	f := Find(run, name)
 	if f == nil {
@@ -99,8 +100,8 @@ func Find(run *v1alpha1.BenchmarkRun, name string) *v1alpha1.FaultStatus {
 	return nil
 }
 
-// PlayedOn returns the timeline of the faults that the active run plays on an incarnation of a database, or nil. A run
-// that is over or being deleted plays no faults.
+// PlayedOn returns the timeline of the faults that the active run injects into an incarnation of a database, or nil. A
+// run that is over or being deleted injects no faults.
 func PlayedOn(ctx context.Context, reader client.Reader, db *v1alpha1.GeoDatabase, incarnation string, t *geo.Topology) (*fault.Timeline, error) {
 	if db.Status.ActiveRun == "" {
 		return nil, nil

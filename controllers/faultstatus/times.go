@@ -3,8 +3,8 @@ package faultstatus
 import "time"
 
 const (
-	// StartLead is the time between the announcement of the common start and the start. It exceeds the interval at which
-	// workers poll for it.
+	// StartLead is the time between the announcement of the common start time and the start itself. It exceeds the
+	// interval at which workers poll for the start time.
 	StartLead = 5 * time.Second
 
 	// Poll is the time between attempts at an unfinished step of a fault. Patience is the time after which the fault is

@@ -27,7 +27,7 @@ func (e *NameTakenError) Error() string {
 // NameTaken returns the error for an object that has the name of obj but another owner.
 func NameTaken(obj client.Object) error { return &NameTakenError{KindOf(obj), obj.GetName()} }
 
-// MadeFor reports whether the operator created obj for owner. The owner reference alone is no proof: any user that may
+// MadeFor reports whether the operator created obj for owner. The owner reference alone is no proof: any user who may
 // write objects can name any owner. The operator may neither change nor delete an object without its label.
 func MadeFor(obj, owner client.Object) bool {
 	return metav1.IsControlledBy(obj, owner) && obj.GetLabels()[LabelManagedBy] == ManagedBy

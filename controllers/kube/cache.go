@@ -26,7 +26,7 @@ import (
 // resync is the interval at which all objects are reconciled again, in case a watch event was missed.
 const resync = time.Hour
 
-// CacheOptions returns options that keep the operator small in a large cluster. For kinds that other components use
+// CacheOptions returns options that limit the operator's memory in a large cluster. For kinds that other components use
 // too, only the operator's objects are cached, without fields that no code reads. An empty namespace means all
 // namespaces.
 func CacheOptions(namespace string) cache.Options {

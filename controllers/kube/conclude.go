@@ -30,11 +30,12 @@ type Conclusion struct {
 	Err error
 	// Again is the time until the next reconciliation; 0 schedules none.
 	Again time.Duration
-	// Recorded is called once the status is stored, so that it can announce only stored facts.
+	// Recorded is called once the status is stored, so that events and metrics report only stored facts.
 	Recorded func()
 }
 
-// Conclude writes the status. If the object was changed in the meantime, it schedules a retry instead of an error.
+// Conclude writes the status. If the object was changed in the meantime, it schedules a retry instead of returning an
+// error.
 func (c Conclusion) Conclude(ctx context.Context, to client.Client) (reconcile.Result, error) {
 	if c.Changed {
 		patch := client.MergeFromWithOptions(c.Before, client.MergeFromWithOptimisticLock{})

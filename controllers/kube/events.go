@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// Event is a message about an object, for the users who describe it.
+// Event is a message about an object, which kubectl describe shows to users.
 type Event struct {
 	kind, reason, action, note string
 	// logged is an additional message for the log, or "". keys alternates between keys and values of the log line.

@@ -3,8 +3,8 @@ package kube
 import "time"
 
 // RequestsPerSecond and RequestBurst limit the operator's requests to the API server, per kind of object. They are
-// high: the API server already throttles the operator by priority and fairness, and a fault that queues in the client
-// would be late.
+// high: the API server already throttles the operator by priority and fairness, and a fault would be late if its
+// requests queued in the client.
 const (
 	RequestsPerSecond = 200
 	RequestBurst      = 400

@@ -30,7 +30,7 @@ const SecretName = "geobench-authority"
 // operator has renewed them.
 const Fresh = 10 * time.Minute
 
-// AnnotationSeal, on a ConfigMap, is the seal of its contents. A user that may write ConfigMaps cannot forge it.
+// AnnotationSeal, on a ConfigMap, is the seal of its contents. A user who may write ConfigMaps cannot forge the seal.
 const (
 	annotationPrefix = "geobench.dev/"
 	AnnotationSeal   = annotationPrefix + "seal"
@@ -64,8 +64,8 @@ type Keeper struct {
 	operator *identity.Certificate
 }
 
-// Authority returns the authority that issues the operator's credentials. It reads the Secret again periodically, since
-// another operator may have renewed it.
+// Authority returns the authority that issues the operator's credentials. It reads the Secret again periodically,
+// because another operator may have renewed the authority.
 func (c *Keeper) Authority(ctx context.Context) (*identity.Authority, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -120,7 +120,7 @@ func SealedParts(cm *corev1.ConfigMap) [][]byte {
 	return parts
 }
 
-// IsSealed reports whether a ConfigMap has a valid seal by key.
+// IsSealed reports whether a ConfigMap has a valid seal that was made with key.
 func IsSealed(key []byte, cm *corev1.ConfigMap) bool {
 	return identity.Sealed(cm.Annotations[AnnotationSeal], key, SealedParts(cm)...)
 }

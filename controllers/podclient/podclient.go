@@ -59,8 +59,8 @@ type Clock struct {
 	Within time.Duration
 }
 
-// Clients queries the pods of a database and of its runs. It queries no other process at one of their addresses, for
-// example after an address was reused.
+// Clients queries the pods of a database and of its runs. It rejects answers from any other process at one of these
+// addresses, for example after an address was reused.
 type Clients interface {
 	// Nodes returns a client for nodes that can prove that they belong to the database with this UID.
 	Nodes(database types.UID) Nodes
@@ -225,8 +225,8 @@ func (c *httpSidecars) Log(ctx context.Context, addr string) (log *wan.Log, ahea
 	if err := c.do(ctx, http.MethodGet, addr, "/log", nil, log, listBound); err != nil {
 		return nil, 0, 0, err
 	}
-	// As in Clock, the time in the log was current at some time during the request. Its middle has an error of at most
-	// half the duration.
+	// As in Clock, the time in the log was current at some time during the request. The middle of the request has an error
+	// of at most half its duration.
 	took := time.Since(asked)
 	return log, log.Now.Sub(asked.Add(took / 2).Round(0)), took / 2, nil
 }

@@ -74,8 +74,8 @@ func Read(run *v1alpha1.BenchmarkRun, cm *corev1.ConfigMap) (*result.Document, e
 	return doc, nil
 }
 
-// The keys of a report ConfigMap: the claims and figures as JSON, or gzipped if they would not fit, and as tables for
-// people if there is room.
+// The keys of a report ConfigMap: the claims and figures as JSON, or gzipped if they would not fit, and as tables in
+// plain text if there is room.
 const (
 	ReportKey     = "report.json"
 	ReportKeyGzip = "report.json.gz"

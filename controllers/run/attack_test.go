@@ -24,8 +24,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// These tests show how a user that may write objects of the namespace, but may not read its Secrets, can affect a run.
-// docs/security.md has the table.
+// These tests show how a user who may write objects of the namespace, but may not read its Secrets, can affect a run.
+// docs/security.md contains a table of these attacks.
 
 // invalid fails the test unless the run is Invalid for the reason and its message contains all texts.
 func invalid(t *testing.T, run *v1alpha1.BenchmarkRun, reason string, says ...string) {
@@ -62,8 +62,8 @@ func TestResultMadeBeforehandIsNotRead(t *testing.T) {
 	}
 }
 
-// A ConfigMap with the result's name and no owner, or another owner, is not overwritten. The run reports it before it
-// starts.
+// A ConfigMap with the result's name and no owner, or another owner, is not overwritten. The run reports the conflict
+// before it starts.
 func TestResultOfAnotherIsRefused(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -257,8 +257,8 @@ func TestProfileIsEditedDuringARun(t *testing.T) {
 	}
 }
 
-// The database's nodes are replaced with an edited profile before the run is tied to an incarnation. The run would
-// measure a network other than the network for which it was accepted.
+// The database's nodes are replaced with an edited profile before the run is tied to an incarnation. Without a check,
+// the run would measure a network other than the network for which it was accepted.
 func TestProfileIsEditedWhenARunBegins(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)

@@ -15,7 +15,7 @@ import (
 )
 
 // remembered caches data that a run need not read from the API server again while it is measured, so that faults are
-// injected on time. The data is read again before the run is judged.
+// injected on time. The data is read again before the verdict is determined.
 type remembered struct {
 	of types.UID
 	// topologies lists the names and versions of the ConfigMaps from which incarnation was read.
@@ -29,7 +29,7 @@ type remembered struct {
 // from the API server.
 func (s *scope) remember() *remembered {
 	name := client.ObjectKeyFromObject(s.run)
-	// Before Warmup no fault can be late, and Evaluate must judge by fresh data.
+	// No fault can be late before Warmup, and Evaluate needs current data.
 	if !s.atLeast(v1alpha1.StageWarmup) || s.atLeast(v1alpha1.StageEvaluate) || s.run.DeletionTimestamp != nil {
 		s.memory.Delete(name)
 		return nil
@@ -72,7 +72,8 @@ func (s *scope) incarnation(ctx context.Context) (*database.Incarnation, error) 
 	return m.incarnation, nil
 }
 
-// beganWith returns the snapshot that was taken before the start, or nil if no start has been chosen yet.
+// beganWith returns the snapshot that was taken before the start of the run's load, or nil if no start time has been
+// chosen yet.
 func (s *scope) beganWith(ctx context.Context) (*snapshot, error) {
 	m := s.remember()
 	if m == nil {

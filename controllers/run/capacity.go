@@ -21,7 +21,7 @@ var growing = []string{
 }
 
 // checkCapacity refuses a run whose pods request more CPU than all machines of the cluster have, because some pods
-// would never start. It refuses nothing if the operator may not list machines.
+// would never start. It accepts every run if the operator may not list machines.
 func (s *scope) checkCapacity(ctx context.Context) error {
 	machines := &corev1.NodeList{}
 	if err := s.Live.List(ctx, machines); err != nil {
@@ -43,7 +43,7 @@ func crowded(machines []corev1.Node, db *v1alpha1.GeoDatabase, run *v1alpha1.Ben
 	usable := 0
 	for i := range machines {
 		m := &machines[i]
-		// Such a machine shows that the cluster can grow, so its present capacity is no limit.
+		// A machine with such a label shows that the cluster can grow, so the cluster's current capacity is not a limit.
 		for _, label := range growing {
 			if _, ok := m.Labels[label]; ok {
 				return ""

@@ -26,11 +26,11 @@ const (
 )
 
 // noteClocks measures the clocks of all workers and stores them under key, unless this was done before. Workers use
-// their own clocks to start at a time of the operator's clock, so the run ends if a worker's clock differs too much.
-// The error names a worker that did not answer.
+// their own clocks to start at a time of the operator's clock, so the run ends if a worker's clock differs too much
+// from it. The error names a worker that did not answer.
 func (s *scope) noteClocks(ctx context.Context, key string) error {
 	var clocks []result.Clock
-	// Clocks are measured once, so a new operator does not replace a reading that belongs to an earlier time.
+	// Each key is measured only once: a restarted operator must not replace an earlier reading with a later one.
 	if found, err := s.noted(ctx, key, &clocks); found || err != nil {
 		return err
 	}
@@ -162,7 +162,7 @@ func (s *scope) awaitClocks(ctx context.Context) (bool, error) {
 	if err == nil {
 		err = s.noteNodeClocks(ctx, nodeClocksBefore)
 	}
-	// Clocks that differ do not converge by waiting, so trouble ends the run. Any other error is retried.
+	// Clocks do not converge by waiting, so the run ends if they differ too much. Any other error is retried.
 	if err == nil || isTrouble(err) {
 		return err == nil, err
 	}

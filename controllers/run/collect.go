@@ -10,7 +10,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// collect waits until every worker has handed in a readable report.
+// collect waits until every worker has submitted a readable report.
 func (s *scope) collect(ctx context.Context) error {
 	s.again = kube.PollFast
 	if done := s.inState(deploy.StateDone); done < len(s.workers) {

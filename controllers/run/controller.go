@@ -68,7 +68,7 @@ type Reconciler struct {
 	Wait func(ctx context.Context, d time.Duration) error
 
 	// reading is held while the reports of a run are in memory, so that only one run's reports are in memory at a time:
-	// workers determine the size of their reports, up to a bound. It is held only while reports are read and merged. No
+	// workers determine the size of their reports, up to a bound. The lock is released once the reports are merged. No
 	// reconciliation blocks on it.
 	reading sync.Mutex
 	// memory maps the name of a run to its *remembered.
@@ -91,7 +91,7 @@ func Wait(ctx context.Context, d time.Duration) error {
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	// A functional test that finishes must wake up the run that requested it.
 	ofTested := kube.ByLabel(kube.LabelRun)
-	// Only the operator writes results, and they outlive their run, so they never need to wake it up.
+	// A result never needs to wake up its run: only the operator writes results, and a result outlives its run.
 	ofRun := kube.ByLabel(kube.LabelRun, func(obj client.Object) bool { return obj.GetLabels()[kube.LabelRole] != kube.RoleResult })
 	byDatabase := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, obj client.Object) []reconcile.Request {
 		db, ok := obj.(*v1alpha1.GeoDatabase)

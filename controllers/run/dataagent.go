@@ -153,8 +153,8 @@ func (s *scope) steward(ctx context.Context) (*database.Node, error) {
 	return n, nil
 }
 
-// stewardAudit requests the sums of all rows from the steward, and the state of the servers at the same time. In the
-// layout, the steward is the only node and stores all rows.
+// stewardAudit requests the sums of all rows from the steward, and the state of the servers at the same time. The
+// layout treats the steward as the only node, which stores all rows.
 func (s *scope) stewardAudit(ctx context.Context) ([][]store.ShardSums, []result.Server, error) {
 	n, err := s.steward(ctx)
 	if err != nil {
@@ -177,8 +177,8 @@ func (s *scope) stewardAudit(ctx context.Context) ([][]store.ShardSums, []result
 }
 
 // target returns the result's description of a database that is not Geobench's own, or nil for Geobench's own
-// databases. It omits the distance between the endpoints and the steward, because clients of other regions are
-// elsewhere and their workers measure their own distance.
+// databases. It omits the distance between the endpoints and the steward, because clients in other regions have other
+// distances, which their workers measure.
 func (s *scope) target(ctx context.Context) (*result.Target, error) {
 	if !s.stewarded() {
 		return nil, nil
@@ -192,5 +192,5 @@ func (s *scope) target(ctx context.Context) (*result.Target, error) {
 	return t, err
 }
 
-// oneCopy returns the layout of a database whose rows are all read in one place.
+// oneCopy returns the layout of a database whose rows are all read by the steward.
 func (s *scope) oneCopy() geo.Layout { return s.current.Database.Topology.Whole(0) }

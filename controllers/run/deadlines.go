@@ -28,7 +28,8 @@ const (
 	preflightDeadline = health.Patience
 	// readyDeadline bounds the time from the creation of the worker Jobs until all workers are ready.
 	readyDeadline = 5 * time.Minute
-	// startSlack is the minimum time that must remain of faultstatus.StartLead when the last worker is notified.
+	// startSlack is the minimum part of faultstatus.StartLead that must remain when the last worker receives the start
+	// time.
 	startSlack = 2 * time.Second
 	// collectGrace is added to requestTimeout to bound the time, after the last measured second, in which workers must
 	// hand in their reports.

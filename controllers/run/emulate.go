@@ -59,8 +59,8 @@ func (s *scope) emulate(ctx context.Context) error {
 	if !v.Verified {
 		return nil
 	}
-	// Written together with the stage: a later reconciliation must not load data into an incarnation whose network was
-	// not verified.
+	// The incarnation is written together with the stage: a later reconciliation must not load data into an incarnation
+	// whose network was not verified.
 	s.run.Status.DatabaseIncarnation = current.ID()
 	s.enter(v1alpha1.StageLoad)
 	return nil

@@ -31,9 +31,9 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy/mesh"
 )
 
-// evaluate judges the run. It waits until the database is quiescent, requests the sums of the rows from every node,
-// merges the workers' reports and writes the result document. The document is written before the status, so an operator
-// that restarts between the two writes finds the document and continues from it.
+// evaluate determines the verdict of the run. It waits until the database is quiescent, requests the sums of the rows
+// from every node, merges the workers' reports and writes the result document. The document is written before the
+// status, so an operator that restarts between the two writes finds the document and continues from it.
 func (s *scope) evaluate(ctx context.Context) error {
 	doc, digest, err := s.storedResult(ctx)
 	if err != nil {
@@ -127,8 +127,8 @@ func (s *scope) judge(ctx context.Context) (*result.Document, error) {
 // reasonAuditFailed is the reason of DatabaseQuiet while audits fail.
 const reasonAuditFailed = "AuditFailed"
 
-// lostSince ends the run if a node was lost while the run was judged, and reports whether it did: a restarted node has
-// no rows to audit.
+// lostSince ends the run if a node was lost during the evaluation, and reports whether it did: a restarted node has no
+// rows to audit.
 func (s *scope) lostSince(ctx context.Context) (bool, error) {
 	nodes, err := database.ObserveNodes(ctx, s.Client, s.Pods, s.db, &s.current.Database)
 	if err != nil {
@@ -151,7 +151,7 @@ func (s *scope) lostSince(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
-// document adds the audits, the history and the reports to the facts, and judges them.
+// document adds the audits, the history and the reports to the facts, and creates the result document from them.
 func (s *scope) document(ctx context.Context, f *judge.Facts, workers []workerState) (*result.Document, error) {
 	var err error
 	if f.Audits != nil {
@@ -195,9 +195,9 @@ func (s *scope) inStage() time.Duration {
 	return s.Clock.Now().Sub(s.run.Status.StageStartTime.Time)
 }
 
-// awaitQuiet waits until every node has finished all transactions, and until messages between nodes, which count as
-// pending at no node, have arrived. It returns false until the nodes can be audited. The workers have received all
-// their answers before this stage.
+// awaitQuiet waits until every node has finished all transactions. It also waits for messages in flight between nodes,
+// which no node counts as pending. It returns false until the nodes can be audited. The workers have received all their
+// answers before this stage.
 //
 // After faults that removed nodes permanently, some of the remaining nodes may wait for the lost nodes forever. The
 // audit omits these nodes. A database that is not quiescent in time is not audited.
@@ -274,7 +274,7 @@ func (s *scope) stalled(pending int, gone bool) bool {
 	if was := meta.FindStatusCondition(s.run.Status.Conditions, v1alpha1.ConditionDatabaseQuiet); was != nil && was.Message == message {
 		return gone && s.Clock.Now().Sub(was.LastTransitionTime.Time) > stalledPatience
 	}
-	// so that its transition time is the time since which this number has not changed
+	// Recreate the condition, so that its transition time is the last change of this number.
 	meta.RemoveStatusCondition(&s.run.Status.Conditions, v1alpha1.ConditionDatabaseQuiet)
 	s.condition(v1alpha1.ConditionDatabaseQuiet, false, "TransactionsPending", message)
 	return false
@@ -307,7 +307,7 @@ func (s *scope) gather(ctx context.Context, f *judge.Facts) error {
 	if err != nil {
 		return err
 	}
-	// noteEdits reports trouble if a mounted file was changed, so it precedes everything that trusts the manifests.
+	// noteEdits returns an error if a mounted file was changed, so it must precede all steps that rely on the manifests.
 	if err := s.noteEdits(ctx, m); err != nil {
 		return err
 	}

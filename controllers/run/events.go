@@ -33,7 +33,7 @@ func eventFault(run *v1alpha1.BenchmarkRun, l *fault.Life, reason, happened, wha
 
 func eventWaiting(message string) kube.Event { return kube.Normal("Waiting", "Queue", message) }
 
-// eventTest reports that BenchmarkRun by plays a functional test of run.
+// eventTest reports that BenchmarkRun by executes a functional test of run.
 func eventTest(run *v1alpha1.BenchmarkRun, test v1alpha1.FunctionalTest, by *v1alpha1.BenchmarkRun) kube.Event {
 	return kube.Normal("FunctionalTest", "PlayTests", fmt.Sprintf("BenchmarkRun %s plays functional test %s", by.Name, test)).
 		Logged("functional test begins", "run", run.Name, "stage", run.Status.Stage, "reason", reasonTesting, "test", test, "by", by.Name)

@@ -20,8 +20,8 @@ func keep(cm *corev1.ConfigMap) *corev1.ConfigMap {
 	return kept
 }
 
-// A run that is set back to an earlier runID, as Flux does when it reverts a patch, is a new execution. Remains of the
-// earlier execution are not its result.
+// A run that is set back to an earlier runID, as Flux does when it reverts a patch, is a new execution. Objects of the
+// earlier execution do not count for the new execution.
 func TestEarlierRunIDIsAnotherExecution(t *testing.T) {
 	for name, again := range map[string]func(w *worldtest.World){
 		"the execution between them is cancelled": func(w *worldtest.World) {
@@ -83,7 +83,7 @@ func TestTestsOfAnEarlierExecutionAreNotTaken(t *testing.T) {
 	}
 }
 
-// snapshot returns the ConfigMap with the operator's notes on a run.
+// snapshot returns the ConfigMap with the data that the operator records during a run.
 func snapshot(w *worldtest.World, run *v1alpha1.BenchmarkRun) *corev1.ConfigMap {
 	return w.Get(kube.SnapshotName(run), &corev1.ConfigMap{}).(*corev1.ConfigMap)
 }
@@ -94,8 +94,8 @@ func putBackSnapshot(w *worldtest.World, run *v1alpha1.BenchmarkRun, kept *corev
 	w.PutBack(kept)
 }
 
-// A user that may write ConfigMaps saves the ConfigMaps of a good execution, and restores them in a later execution
-// with the same runID.
+// A user who may write ConfigMaps saves the ConfigMaps of a good execution, and restores them in a later execution with
+// the same runID.
 func TestConfigMapsOfAnEarlierExecutionAreRefused(t *testing.T) {
 	for name, tt := range map[string]struct {
 		// called while the first execution is evaluated
@@ -166,7 +166,7 @@ func TestConfigMapsOfAnEarlierExecutionAreRefused(t *testing.T) {
 	}
 }
 
-// A ConfigMap that replaces the result after the end of the run is not accepted as its result.
+// A ConfigMap that replaces the result after the end of the run is not accepted as the run's result.
 func TestEarlierResultPutBackAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)

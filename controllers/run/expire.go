@@ -11,7 +11,7 @@ import (
 	"github.com/geobench/geobench/controllers/kube"
 )
 
-// expire deletes a finished run whose retention time (spec.ttlSecondsAfterFinished) is over for its verdict. The
+// expire deletes a finished run once the retention time for its verdict (spec.ttlSecondsAfterFinished) is over. The
 // operator first removes the owner reference of the result, so that the garbage collector does not delete the result
 // with the run. The run's functional tests are deleted in the same way.
 func (s *scope) expire(ctx context.Context) error {

@@ -11,7 +11,7 @@ import (
 	"github.com/geobench/geobench/controllers/worldtest"
 )
 
-// A fault explains the exit of a container while it affects the node, and nothing afterwards.
+// A fault explains the exit of a container only while the fault affects the node.
 func TestFaultsExplainRestartsWhileTheyAct(t *testing.T) {
 	const skew = "[{name: skew, at: 2s, duration: 3s, clockSkew: {target: {regions: [ap-northeast-1]}, offset: 10ms}}]"
 	for name, tt := range map[string]struct {

@@ -48,7 +48,7 @@ func (s *scope) replacePods(ctx context.Context, namespace string, names []strin
 	for _, name := range names {
 		pod := &corev1.Pod{}
 		err := s.Live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, pod)
-		// A younger pod already is the replacement.
+		// A pod that was created later is already the replacement.
 		if err == nil && (pod.DeletionTimestamp != nil || pod.CreationTimestamp.After(before)) {
 			continue
 		}

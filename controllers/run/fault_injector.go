@@ -100,8 +100,8 @@ func (in *clusterInjector) Roles(context.Context) (fault.Roles, error) {
 var errNotWritten = errors.New("its targets are being written down")
 
 // Setup implements fault.Injector. It selects the injector of the fault, records the processes that a kill must stop,
-// and instructs injectors that keep the time themselves. They are instructed only once the status contains the fault,
-// because the database's reconciliation uses the status.
+// and sends the schedule to injectors that start and stop faults themselves. They receive it only once the status
+// contains the fault, because the database's reconciliation uses the status.
 func (in *clusterInjector) Setup(ctx context.Context, l *fault.Life) error {
 	l.Injector = string(injectorOf(l.Fault, in.current.Emulation(), in.run.Spec.FaultInjection))
 	if !l.Fault.Kills() {
@@ -116,7 +116,8 @@ func (in *clusterInjector) Setup(ctx context.Context, l *fault.Life) error {
 		}
 		return in.applyPhases(ctx)
 	}
-	// A retry of Setup must mark the current processes: a marked process may have been replaced since.
+	// A retry of Setup must record the current processes, because processes may have been replaced after the previous
+	// attempt.
 	l.Marks = nil
 	for _, id := range l.Targets.From {
 		n := in.node(id)
@@ -135,7 +136,8 @@ func (in *clusterInjector) Setup(ctx context.Context, l *fault.Life) error {
 	if err := in.closeGates(ctx, l); err != nil || !l.Lasting {
 		return err
 	}
-	// Nodes act on the loss as soon as they know of it, so it must survive a restart of the operator.
+	// Nodes react to the loss as soon as they are notified. So the status must contain the loss first, to survive a
+	// restart of the operator.
 	if !in.written(l) {
 		return errNotWritten
 	}
@@ -176,7 +178,8 @@ func (in *clusterInjector) closeGates(ctx context.Context, l *fault.Life) error 
 				return err
 			}
 		}
-		// Until then, the StatefulSet controller may still create pods from the template without gates.
+		// Until it observes the new generation, the StatefulSet controller may still create pods from the template without
+		// gates.
 		if set.Status.ObservedGeneration < set.Generation {
 			return fmt.Errorf("the StatefulSet %s is being told to keep new pods down", set.Name)
 		}
@@ -234,8 +237,8 @@ var errBeforeItsTime = errors.New("its time has not come")
 // errKillsInTime means that a background job deletes the pods. The job wakes up the run when it is done.
 var errKillsInTime = errors.New("its pods are being deleted")
 
-// kill deletes the pods of a kill fault at the planned time, in a background job. So no reconciliation blocks until
-// that time, and a slow reconciliation does not delay the kill. It returns the time of the deletion, relative to the
+// kill deletes the pods of a kill fault at the planned time, in a background job, so that no reconciliation blocks
+// until that time and no slow reconciliation delays the kill. It returns the time of the deletion, relative to the
 // start of measuring.
 func (in *clusterInjector) kill(l *fault.Life) (at time.Duration, err error) {
 	key := in.job("kill " + l.Fault.Name)
@@ -259,11 +262,11 @@ func (in *clusterInjector) kill(l *fault.Life) (at time.Duration, err error) {
 	return 0, errKillsInTime
 }
 
-// marked returns the pods that a fault kills, without pods that have already replaced them.
+// marked returns the pods that a fault kills, excluding those that have already been replaced.
 func (in *clusterInjector) marked(l *fault.Life) (pods []*corev1.Pod) {
 	for i, id := range l.Targets.From {
 		uid, _, _ := strings.Cut(l.Marks[i], "/")
-		// A pod with this name but another UID already is the replacement.
+		// A pod with this name but another UID is already the replacement.
 		if pod := in.node(id).Pod; pod != nil && string(pod.UID) == uid {
 			pods = append(pods, pod.DeepCopy())
 		}
@@ -281,8 +284,8 @@ func deletePods(ctx context.Context, c client.Client, pods []*corev1.Pod) error 
 	return group.Wait()
 }
 
-// Propagated implements fault.Injector. It relies on the reports of nodes, sidecars, Chaos Mesh and Kubernetes. For
-// injectors that keep the time themselves, their logs contain the actual time of the fault.
+// Propagated implements fault.Injector. It relies on the reports of nodes, sidecars, Chaos Mesh and Kubernetes. If the
+// injector starts the fault itself, its log contains the actual time.
 func (in *clusterInjector) Propagated(ctx context.Context, l *fault.Life, _ *fault.Conditions) (bool, error) {
 	if faultstatus.ByItself(l) {
 		begun, _, err := in.observe(ctx, l)
@@ -314,8 +317,8 @@ func (in *clusterInjector) lives(was string, n *database.Node, by string) bool {
 	return was == mark(n)
 }
 
-// Recover implements fault.Injector. Injectors that keep the time themselves also stop the fault themselves, unless it
-// was abandoned.
+// Recover implements fault.Injector. Injectors that start faults themselves also stop them, unless the fault was
+// abandoned.
 func (in *clusterInjector) Recover(ctx context.Context, l *fault.Life, _ *fault.Conditions) error {
 	if faultstatus.ByItself(l) && l.Problem == "" {
 		return nil
@@ -449,9 +452,9 @@ func (in *clusterInjector) applyNodes(ctx context.Context) error {
 	return in.tell(ctx, in.reachable())
 }
 
-// tell sends agendas to the given nodes, with times converted to each node's clock. From the time of a kill, the
-// remaining nodes know the lost nodes, even if the operator is unavailable. Programs detect losses themselves, and the
-// probes next to them accept no instructions.
+// tell sends agendas to the given nodes, with times converted to each node's clock. An agenda also contains the planned
+// losses of other nodes, so a node learns of a loss at the time of the kill even if the operator is unavailable.
+// Programs detect losses themselves, and the probes next to them accept no instructions.
 func (in *clusterInjector) tell(ctx context.Context, nodes []geo.NodeID) error {
 	if in.db.Spec.RunsPrograms() {
 		return nil
@@ -564,7 +567,7 @@ func (in *clusterInjector) applyNetwork(ctx context.Context) error {
 }
 
 // settled reports whether the combined state of all faults is in effect, as far as the injector of l is concerned. The
-// error names a part that is not.
+// error names a part that is not in effect.
 func (in *clusterInjector) settled(ctx context.Context, l *fault.Life) (bool, error) {
 	for _, id := range in.reachable() {
 		n := in.node(id)

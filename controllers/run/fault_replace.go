@@ -26,7 +26,7 @@ func (in *clusterInjector) database() *fault.Database {
 }
 
 // replace sends the waiting replacements of a kill's targets their incarnations: the number of the killed process plus
-// one. If the operator is killed between this notification and its record, its successor sends the same notification
+// one. If the operator is killed before it has recorded the notification, its successor sends the same incarnation
 // again. A second replacement process would receive the same number. Its peers detect that, and report that the
 // database has lost state.
 func (in *clusterInjector) replace(ctx context.Context, l *fault.Life) error {

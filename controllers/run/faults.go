@@ -23,9 +23,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// playFaults takes the next step of each fault whose time has come. over is true if no fault is left. Each change of
-// state is written to the status before any action of the new state, so a new operator can continue if this one is
-// killed.
+// playFaults takes the next step of each fault that is due. over is true if no fault is left. Each change of state is
+// written to the status before any action of the new state, so a new operator can continue if this one is killed.
 func (s *scope) playFaults(ctx context.Context) (over bool, err error) {
 	in := s.injector()
 	if in == nil {
@@ -174,7 +173,7 @@ func (s *scope) unrecovered() bool {
 func (s *scope) endDisturbances(ctx context.Context) (bool, error) {
 	db := &v1alpha1.GeoDatabase{}
 	err := s.Live.Get(ctx, types.NamespacedName{Namespace: s.run.Namespace, Name: s.run.Spec.DatabaseRef.Name}, db)
-	// Another run may use the database already. Its nodes must not be touched any more.
+	// Another run may already use the database, whose nodes must then not be touched any more.
 	if err != nil || db.Status.ActiveRun != s.run.Name || db.DeletionTimestamp != nil {
 		return client.IgnoreNotFound(err) == nil, client.IgnoreNotFound(err)
 	}

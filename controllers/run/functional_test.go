@@ -25,8 +25,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// Functional tests are separate runs directly before the run that requests them, even if other runs wait, and its
-// result names them. This holds for Geobench's own engines, for programs and for external databases.
+// Functional tests are separate runs directly before the run that requests them, even if other runs wait. The result of
+// that run names its tests. This holds for Geobench's own engines, for programs and for external databases.
 func TestFunctionalTestsComeBeforeTheRun(t *testing.T) {
 	for name, db := range map[string]*v1alpha1.GeoDatabase{
 		"native":    worldtest.MakeDatabase("d").Partitions(2).Obj(),

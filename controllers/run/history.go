@@ -33,7 +33,7 @@ const (
 	leastHistoryMemory = 32 << 20
 	mostHistoryMemory  = 4 << 30
 
-	// clockDrift is the maximum drift between clocks of different machines since the workers read them.
+	// clockDrift is the maximum drift between the clocks of two machines after the workers have read them.
 	clockDrift = time.Millisecond
 )
 

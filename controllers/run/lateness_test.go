@@ -128,8 +128,8 @@ func TestNodesAreThrottled(t *testing.T) {
 	}
 }
 
-// The result contains the clocks of nodes. For engines whose answers depend on clocks, their declared clock bound is
-// checked.
+// The result contains the clocks of nodes. For engines whose answers depend on clocks, the operator checks the declared
+// clock bound.
 func TestClocksOfNodesAreApart(t *testing.T) {
 	for name, tt := range map[string]struct {
 		engine string

@@ -25,8 +25,8 @@ import (
 // manifestsKey is the key in the ConfigMap that stores the manifests of a run.
 const manifestsKey = "manifests.json.gz"
 
-// manifests are the manifests with which a run was accepted. The result includes them, and the run is priced and judged
-// by them, even if the objects have changed since.
+// manifests are the manifests with which a run was accepted. The result includes them, and the cost and the verdict of
+// the run depend on them, even if the objects are edited later.
 type manifests struct {
 	result.Manifests
 	// Hash is the hash of the database's plan. Nodes with a different hash belong to a different database.
@@ -154,7 +154,7 @@ func (s *scope) rewritten(ctx context.Context, m *manifests) (changed, written [
 }
 
 // noteEdits sets the condition ManifestsUnchanged. Edits of the database and its network do not affect a run, because
-// its nodes still use the manifests from its start. An edited ConfigMap that pods mount is trouble: the files have
+// its nodes still use the manifests from its start. An edited ConfigMap that pods mount ends the run: the files have
 // changed in all pods, and it is unknown which programs have read them again.
 func (s *scope) noteEdits(ctx context.Context, m *manifests) error {
 	edited, configMaps, err := s.edited(ctx, m)

@@ -29,10 +29,10 @@ func (s *scope) measure(ctx context.Context) error {
 		s.condition(v1alpha1.ConditionMeasured, false, "Measuring", s.progress())
 		return nil
 	}
-	// The snapshot is taken now, because nodes discard the round trips that they measured under load.
+	// The snapshot is taken now, because nodes will discard the round trips that they measured under load.
 	_, err := s.takeSnapshot(ctx, snapshotEnd)
 	if ended := (*podEndedError)(nil); err == nil {
-		// A worker that has handed in its report may exit.
+		// A worker that has submitted its report may exit.
 		if err = s.noteClocks(ctx, clocksEnd); errors.As(err, &ended) && s.inState(deploy.StateDone) == len(s.workers) {
 			err = nil
 		}

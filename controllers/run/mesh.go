@@ -83,8 +83,8 @@ func (s *scope) enterMesh(ctx context.Context) (bool, error) {
 	return true, s.note(ctx, noteMesh, n)
 }
 
-// beganInMesh returns the note of enterMesh. Its mode is MeshNone for a run that started without a mesh or has not
-// started yet.
+// beganInMesh returns the mesh that enterMesh stored. The mode is MeshNone for a run that started without a mesh or has
+// not started yet.
 func (s *scope) beganInMesh(ctx context.Context) (*meshNote, error) {
 	n := &meshNote{Mesh: v1alpha1.MeshStatus{Mode: v1alpha1.MeshNone}}
 	if s.run.Status.WarmupStartTime == nil {

@@ -77,7 +77,7 @@ const (
 	// collectTimeout bounds the time for cache reads in one scrape.
 	collectTimeout = 5 * time.Second
 	// shownAfterEnd is the time for which a finished run keeps its metrics by name, so that dashboards show its end.
-	// Older runs have none, which bounds the number of series.
+	// Dropping the metrics of older runs bounds the number of series.
 	shownAfterEnd = 15 * time.Minute
 )
 

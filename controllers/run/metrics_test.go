@@ -41,7 +41,7 @@ func TestMetrics(t *testing.T) {
 	reader := fake.NewClientBuilder().WithScheme(kube.Scheme()).WithObjects(db, passed, waiting, old).Build()
 	c := NewCollector(reader, clocktesting.NewFakePassiveClock(now))
 	expected := fmt.Sprintf(`
-# HELP geobench_database_network_verified 1 when the measured network of a database is the declared one, else 0.
+# HELP geobench_database_network_verified 1 when the measured network of a database matches the declared network, else 0.
 # TYPE geobench_database_network_verified gauge
 geobench_database_network_verified{database="d",namespace="test"} 1
 # HELP geobench_databases GeoDatabases by engine, and by whether they are ready (true, false).
@@ -57,10 +57,10 @@ geobench_run_objective_throughput{bound="min",database="gone",namespace="test",r
 # TYPE geobench_run_stage gauge
 geobench_run_stage{database="d",namespace="test",run="a",stage="Completed"} 1
 geobench_run_stage{database="gone",namespace="test",run="b",stage="Load"} 1
-# HELP geobench_run_stage_deadline_timestamp_seconds When the operator gives up on the stage that a run is in, in Unix time.
+# HELP geobench_run_stage_deadline_timestamp_seconds Time at which the operator gives up on the current stage of a run, in Unix time.
 # TYPE geobench_run_stage_deadline_timestamp_seconds gauge
 geobench_run_stage_deadline_timestamp_seconds{database="gone",namespace="test",run="b",stage="Load"} %d
-# HELP geobench_runs BenchmarkRuns by stage and verdict; the verdict is empty until a run is over.
+# HELP geobench_runs BenchmarkRuns by stage and verdict; the verdict is empty until a run has ended.
 # TYPE geobench_runs gauge
 geobench_runs{stage="Completed",verdict="Passed"} 2
 geobench_runs{stage="Load",verdict=""} 1

@@ -18,7 +18,7 @@ import (
 func (s *scope) preflight(ctx context.Context) error {
 	st := &s.run.Status
 	s.again = kube.PollFast
-	// The time in which the run waits for its turn does not count.
+	// The time in which the run waits for its turn does not count toward the deadline.
 	waits := queued(s.run) || s.reason(v1alpha1.ConditionAccepted) == reasonTesting
 	late := !waits && s.Clock.Now().Sub(st.StageStartTime.Time) > preflightDeadline
 	if s.db == nil {
@@ -62,7 +62,7 @@ func (s *scope) preflight(ctx context.Context) error {
 		s.again = time.Millisecond
 		return nil
 	}
-	// Two runs could find each other in outdated caches, so the turn is decided by the API server's state.
+	// With outdated caches, two runs could each consider itself first, so the queue is read from the API server.
 	ahead, err := s.ahead(ctx, s.Live)
 	if err != nil {
 		return err

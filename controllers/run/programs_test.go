@@ -13,7 +13,8 @@ import (
 	"github.com/geobench/geobench/controllers/worldtest"
 )
 
-// A program that exits during the measurement and restarts in its pod was unavailable, which no fault declares.
+// A program that exits during the measurement and restarts in its pod makes the run Invalid, because no fault declares
+// the outage.
 func TestProgramRestarts(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -23,8 +24,8 @@ func TestProgramRestarts(t *testing.T) {
 	invalid(t, w.UntilOver("r"), "NodeLost", "d-ap-northeast-1-0", "OOMKilled")
 }
 
-// A node that recovers from its journal counts as the same process, but it was unavailable, and its counters start at
-// 0.
+// A node that recovers from its journal counts as the same process. The run is still Invalid, because the node was
+// unavailable and its counters start at 0 again.
 func TestNodeWithAJournalRestarts(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)

@@ -63,7 +63,8 @@ func (r *Reconciler) waitInQueue(ctx context.Context, name types.NamespacedName)
 		}
 		s.begin()
 	}
-	// The status of a waiting run is not written at each change of the queue, but again when only one run is left ahead.
+	// The status of a waiting run is written when the wait starts and when only one run is left ahead, not at each change
+	// of the queue.
 	if !queued(run) || len(ahead) == 1 {
 		s.queue(ahead)
 	}
@@ -86,7 +87,7 @@ func (s *scope) queue(ahead []string) {
 }
 
 // ahead returns the names of the runs that precede this run: first the run that uses the database, then the waiting
-// runs in order. It omits the run's own functional tests, because they are part of its turn.
+// runs in order. It omits the run's own functional tests, because they belong to this run.
 func (s *scope) ahead(ctx context.Context, reader client.Reader) ([]string, error) {
 	active := s.db.Status.ActiveRun
 	if active == s.run.Name {
@@ -112,8 +113,8 @@ func (s *scope) ahead(ctx context.Context, reader client.Reader) ([]string, erro
 	return out, nil
 }
 
-// contenders returns the unfinished runs on a database that are not held, in the order of their turns. The turn of a
-// functional test is directly before the run that requested it.
+// contenders returns the unfinished runs on a database that are not held, in queue order. A functional test is directly
+// ahead of the run that requested it.
 func contenders(ctx context.Context, reader client.Reader, db *v1alpha1.GeoDatabase) ([]*v1alpha1.BenchmarkRun, error) {
 	list := &v1alpha1.BenchmarkRunList{}
 	// the list is only read
@@ -135,7 +136,7 @@ func contenders(ctx context.Context, reader client.Reader, db *v1alpha1.GeoDatab
 		switch {
 		case ta != tb:
 			return byAge(ta, tb)
-		// Tests share the turn of the run that requested them, and that run is last.
+		// Tests share the queue position of the run that requested them, and that run comes last.
 		case a == ta:
 			return 1
 		case b == tb:
@@ -146,8 +147,8 @@ func contenders(ctx context.Context, reader client.Reader, db *v1alpha1.GeoDatab
 	return out, nil
 }
 
-// turnOf returns the run that determines the turn of run: the run that requested it as a functional test, or run
-// itself. A run that falsely claims to be a test waits like any other run.
+// turnOf returns the run that determines the queue position of run: the run that requested it as a functional test, or
+// run itself. A run that falsely claims to be a test waits like any other run.
 func turnOf(run *v1alpha1.BenchmarkRun, all []v1alpha1.BenchmarkRun) *v1alpha1.BenchmarkRun {
 	if owner := tested(run); owner != nil {
 		for i := range all {

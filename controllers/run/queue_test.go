@@ -74,8 +74,8 @@ func TestQueueSaysWhoIsAhead(t *testing.T) {
 	}
 }
 
-// A functional test has the turn of the run that requested it. A run that claims to be a test of another run, which is
-// over or has no such test, does not.
+// A functional test is directly ahead of the run that requested it. A run that falsely claims to be a test, of a run
+// that is over or has no such test, waits like any other run.
 func TestTurnsOfTests(t *testing.T) {
 	created := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 	run := func(name string, owner *v1alpha1.BenchmarkRun) *v1alpha1.BenchmarkRun {

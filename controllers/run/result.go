@@ -72,8 +72,8 @@ func (s *scope) resultObject(ctx context.Context) (*corev1.ConfigMap, error) {
 	return cm, nil
 }
 
-// storedResult returns the document that this attempt has stored, and its digest, or nil if there is none. A document
-// that the operator did not store is trouble.
+// storedResult returns the document that this attempt has stored, and its digest, or nil if there is none. For a
+// document that the operator did not store, the error ends the run.
 func (s *scope) storedResult(ctx context.Context) (*result.Document, string, error) {
 	forged := troubled(result.ReasonResultForged, "ConfigMap %s was made by somebody else: delete it, and run again", kube.ResultName(s.run))
 	cm, err := s.resultObject(ctx)
@@ -100,7 +100,7 @@ func (s *scope) storedResult(ctx context.Context) (*result.Document, string, err
 }
 
 // execution returns the execution that a result of this run must name. It returns nil for a run that an earlier version
-// of the operator started, because its result names none.
+// of the operator started, because results of that version name no execution.
 func (s *scope) execution() *result.Execution {
 	st := &s.run.Status
 	if st.Execution == "" || st.WarmupStartTime == nil {

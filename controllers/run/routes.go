@@ -66,8 +66,8 @@ func (s *scope) services(ctx context.Context) ([]corev1.Service, error) {
 	return list.Items, err
 }
 
-// rerouted returns an error that ends the run if one of its ways was written since the start, or if connections to its
-// database are diverted.
+// rerouted returns an error that ends the run if an object that ways returns was written after the start, or if
+// connections to the database are diverted.
 func (s *scope) rerouted(ctx context.Context, before *snapshot) error {
 	// After the last window, a changed route can no longer affect measurements.
 	if before == nil || before.Ways == nil || s.atLeast(v1alpha1.StageRecover) {
@@ -103,7 +103,8 @@ func (s *scope) ledElsewhere(ctx context.Context) error {
 	for i := range services {
 		names = append(names, services[i].Name)
 	}
-	// the controller deletes foreign slices that name it as their manager
+	// Slices that name this controller as their manager need no check: the controller deletes those that it did not
+	// create.
 	const controller = "endpointslice-controller.k8s.io"
 	of, err := labels.NewRequirement(discoveryv1.LabelServiceName, selection.In, names)
 	if err != nil {

@@ -31,8 +31,8 @@ const chaosFaults = `
 - {name: kill, at: 6s, podKill: {target: {regions: [ap-northeast-1]}}}
 `
 
-// Chaos Mesh limits the bandwidth to some pods with a queueing discipline below a prio. A kernel without this
-// discipline would reject it, and the pod would be unusable for all later objects, so the operator does not create the
+// Chaos Mesh limits the bandwidth to some pods with a queueing discipline below the discipline prio. A kernel without
+// prio would reject this, and the pod would be unusable for all later objects, so the operator does not create the
 // object.
 func TestBandwidthByChaosMeshAsksTheKernel(t *testing.T) {
 	t.Parallel()

@@ -65,7 +65,8 @@ func TestBuiltInFaults(t *testing.T) {
 		run := w.GetRun("r")
 		return kube.Over(run) && len(run.Finalizers) == 0
 	})
-	// the path of the packets in the opposite direction
+	// The fault delays only packets from us-west-2. The node in ap-northeast-1 also reports its link, with an unchanged
+	// delay.
 	const slowUS, slowAP = "us-west-2/0/0 to ap-northeast-1 80ms", "ap-northeast-1/0/0 to us-west-2 50ms"
 	want := []string{"", slowAP + "; " + slowUS, slowAP + "; " + slowUS + " slow 100%", slowAP + "; " + slowUS, "",
 		"ap-northeast-1/0/0 cut [0]; us-west-2/0/0 cut [1]", "", "ap-northeast-1/0/0 clock -100ms", ""}
@@ -94,8 +95,8 @@ func TestBuiltInFaults(t *testing.T) {
 	}
 }
 
-// TestOperatorDiesAfterEveryWriteOfFaults covers all kinds of injection with an operator that dies after each single
-// write: by Chaos Mesh, by nodes, and by deleting pods.
+// TestOperatorDiesAfterEveryWriteOfFaults covers injection by Chaos Mesh, by nodes and by the deletion of pods, with an
+// operator that dies after each single write.
 func TestOperatorDiesAfterEveryWriteOfFaults(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -144,7 +145,7 @@ func TestOperatorDiesAfterEveryWriteOfFaults(t *testing.T) {
 }
 
 // A killed pod is deleted once, without a grace period, at the planned time. The remaining nodes are notified in
-// advance of the time from which they must not wait for it.
+// advance of the time from which they must not wait for the killed node.
 func TestPodKill(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -247,8 +248,8 @@ func replaceable() *v1alpha1.GeoDatabase {
 }
 
 // If the engine can replace lost nodes, a node rejoins as a new incarnation after its pod or container was killed. The
-// run notifies the replacement process exactly once, at whatever point the operator dies. The fault is over when no
-// data lacks a copy any more. All copies are audited, and the database continues.
+// run notifies the replacement process exactly once, at whatever point the operator dies. The fault is over once all
+// data has its full number of copies again. All copies are audited, and the database continues.
 func TestLostNodesAreReplaced(t *testing.T) {
 	t.Parallel()
 	for name, kill := range map[string]string{"Kubernetes": "podKill", "ChaosMesh": "containerKill"} {
@@ -381,8 +382,8 @@ func TestUnplannedLossDuringAFault(t *testing.T) {
 	}
 }
 
-// With sidecars, a link fault is a different configuration. The declared configuration is restored, however the run
-// ends.
+// Sidecars inject a link fault by a change of their configuration. The declared configuration is restored, however the
+// run ends.
 func TestSidecarFaults(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)

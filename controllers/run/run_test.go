@@ -89,8 +89,8 @@ func TestRunGoesThroughAllStages(t *testing.T) {
 	w.RanOnce()
 }
 
-// TestOperatorDiesAfterEveryWrite lets the operator die after each single write to the API server, whatever it was
-// doing, and restart without any state in memory.
+// TestOperatorDiesAfterEveryWrite makes the operator die after each single write to the API server and restart without
+// any state in memory.
 func TestOperatorDiesAfterEveryWrite(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -270,8 +270,8 @@ func TestOperatorAwayWhileWorkersWait(t *testing.T) {
 	w.RanOnce()
 }
 
-// TestStartWaitsForTheNetwork: starting workers keep the machine busy, so round trips that were right a minute ago may
-// be wrong.
+// TestStartWaitsForTheNetwork: starting workers keep the machine busy, so round trips that matched the declared network
+// a minute ago may no longer match it.
 func TestStartWaitsForTheNetwork(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -466,7 +466,7 @@ func TestQueuedRunSaysForWhom(t *testing.T) {
 		return false
 	})
 	w.UntilOver("first")
-	// Its deadline counts from its turn, not from its creation.
+	// The deadline of the second run counts from its turn, not from its creation.
 	if st := w.UntilOver("second").Status; st.Verdict != v1alpha1.VerdictPassed {
 		t.Errorf("the second run ended %s: %s", st.Verdict, st.Message)
 	}

@@ -23,7 +23,7 @@ import (
 type scope struct {
 	*Reconciler
 	run *v1alpha1.BenchmarkRun
-	// before is the run in the API server.
+	// before is the run as it was read from the API server.
 	before *v1alpha1.BenchmarkRun
 	// db and current are set by checkDatabase: db from stage Provision on (in Preflight it is nil if the database does
 	// not exist), current from stage Load on.
@@ -118,7 +118,7 @@ func (s *scope) say(kind string, status metav1.ConditionStatus, reason, message 
 	st, now := &s.run.Status, s.now()
 	switch was := s.reason(kind); {
 	case was == reason || st.StageStartTime == nil:
-	// Waiting for a turn or for tests precedes the run's own time, so both deadlines start now.
+	// The wait for a turn or for tests does not count toward a deadline, so both deadlines start now.
 	case was == health.DatabaseBusy || was == reasonTesting:
 		st.StartTime, st.StageStartTime = &now, &now
 	case was == reasonQueued:
@@ -144,7 +144,8 @@ func (s *scope) reason(kind string) string {
 	return ""
 }
 
-// recorded must be called after the status is written, so that metrics and events report only stored facts.
+// recorded updates the metrics and emits the events. It must be called after the status is written, so that they report
+// only stored facts.
 func (s *scope) recorded(ctx context.Context) {
 	observeStages(s.before, s.run)
 	observeFaults(s.before, s.run)

@@ -22,8 +22,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/identity"
 )
 
-// The keys of a run's snapshots in its ConfigMap. Each snapshot is gzipped JSON with a seal, so that data of other
-// authors is never accepted. Each is taken once and stored, so that a killed operator loses nothing.
+// The keys of a run's snapshots in its ConfigMap. Each snapshot is gzipped JSON with a seal, so that only data written
+// by the operator is accepted. Each is taken once and stored, so that nothing is lost when the operator is killed.
 const (
 	// snapshotBefore is taken before the workers receive the start time. From then on, no process may change.
 	snapshotBefore = "before.json.gz"
@@ -57,7 +57,8 @@ type podNote struct {
 	Shape    database.Shape `json:"shape,omitempty"`
 }
 
-// process returns the process of a node and its incarnation. The name is empty if the node is not in the snapshot.
+// process returns the name of the process of a node, and the incarnation of the node. The name is empty if the node is
+// not in the snapshot.
 func (s *snapshot) process(id geo.NodeID) (name string, incarnation uint32) {
 	if i := slices.IndexFunc(s.Nodes, func(n admin.Status) bool { return n.ID == int(id) }); i >= 0 {
 		return s.Nodes[i].Process, s.Nodes[i].NodeIncarnation
@@ -136,7 +137,8 @@ func (s *scope) note(ctx context.Context, key string, document any) error {
 	return s.Client.Patch(ctx, cm, client.RawPatch(types.MergePatchType, patch))
 }
 
-// noted reads a document that note stored. It returns false if there is none, and trouble if the seal is wrong.
+// noted reads a document that note stored. It returns false if there is none. If the seal is wrong, the error ends the
+// run.
 func (s *scope) noted(ctx context.Context, key string, into any) (bool, error) {
 	cm := &corev1.ConfigMap{}
 	if err := s.Live.Get(ctx, types.NamespacedName{Namespace: s.run.Namespace, Name: kube.SnapshotName(s.run)}, cm); err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/fault"
 )
 
-// stage describes a stage from which a run can continue.
+// stage describes a stage that is not final.
 type stage struct {
 	name v1alpha1.Stage
 	// step performs the action of the stage. Afterwards, the run is in the same stage or the next, or it has failed. From
@@ -28,7 +28,7 @@ func stages() []stage {
 		return func(*v1alpha1.BenchmarkRun) time.Duration { return d }
 	}
 	return []stage{
-		// preflight bounds its own waiting: waiting for a turn does not count.
+		// The function preflight enforces its own deadline, which excludes the wait for a turn.
 		{v1alpha1.StagePreflight, (*scope).preflight, v1alpha1.ConditionAccepted, runDeadline},
 		{v1alpha1.StageProvision, (*scope).provision, v1alpha1.ConditionDatabaseReady, within(10 * time.Minute)},
 		{v1alpha1.StageEmulate, (*scope).emulate, v1alpha1.ConditionNetworkVerified, within(5 * time.Minute)},

@@ -22,8 +22,9 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// A steward loads and audits a database that is not part of Geobench. Workers with its Secret measure it, and it is
-// judged like any other. The result describes the database and contains the links that the probes have measured.
+// A steward loads and audits a database that is not part of Geobench. Workers with the database's Secret measure it,
+// and the run is evaluated like any other run. The result describes the database and contains the links that the probes
+// have measured.
 func TestRunOnAProgram(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)

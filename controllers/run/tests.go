@@ -23,8 +23,8 @@ import (
 
 // A run with spec.functionalTests starts once all of these tests have passed. Each test is a BenchmarkRun that the run
 // owns and that goes through all stages like any other run, with the same deadlines, stewards, results and handling of
-// operator restarts. The tests are created one after another when it is the run's turn. Their turns precede the turn of
-// the run, so no other run gets in between.
+// operator restarts. The tests are created one after another when it is the run's turn. They are directly ahead of the
+// run in the queue, so no other run starts in between.
 
 const (
 	// reasonTesting is the reason of Accepted while functional tests are running. This time does not count toward the
@@ -57,7 +57,7 @@ func testNames(run *v1alpha1.BenchmarkRun) (out []string) {
 }
 
 // playTests runs the functional tests of the run. Once all have passed, it returns their entries for the result and
-// true. A finished test counts as long as the database has not changed since.
+// true. A finished test counts only if the database has not changed after it.
 func (s *scope) playTests(ctx context.Context, plan *database.Plan) ([]result.FunctionalTest, bool, error) {
 	var outcomes []acceptance.Outcome
 	for i, want := range acceptance.Runs(s.run) {

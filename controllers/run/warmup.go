@@ -30,7 +30,7 @@ func (s *scope) warmup(ctx context.Context) error {
 		if err := s.createWorkers(ctx); err != nil {
 			return err
 		}
-		// Once this is stored, a missing Job means that its workers are lost: it must not be created again.
+		// Once this is stored, a missing Job means that its workers are lost: the Job must not be created again.
 		s.condition(v1alpha1.ConditionWorkersCreated, true, "Created", "the worker Jobs of all regions were made")
 		s.again = time.Millisecond
 		return nil
@@ -82,8 +82,8 @@ func (s *scope) awaitWorkers(ctx context.Context, ready int) error {
 }
 
 // noteProcesses stores a snapshot with the nodes' processes. From here on, a different process means a lost node. A
-// node without the data set was replaced since it was loaded, so it fails the run. noteProcesses returns false until
-// the snapshot is stored.
+// node without the data set was replaced after the load, so the run fails. noteProcesses returns false until the
+// snapshot is stored.
 func (s *scope) noteProcesses(ctx context.Context) (bool, error) {
 	workload, err := json.Marshal(s.run.Spec.Workload)
 	if err != nil {
@@ -158,7 +158,7 @@ func (s *scope) networkHolds() (bool, error) {
 }
 
 // setStart chooses the common start time, which is written to the status before any worker receives it. If the run
-// would exceed its deadline before everything is measured, it ends now instead of after most of the work.
+// would exceed its deadline before everything is measured, setStart fails it now instead of after most of the work.
 func (s *scope) setStart() {
 	// The status has a resolution of microseconds, and reports must name exactly the stored start.
 	start := metav1.NewMicroTime(s.Clock.Now().Add(faultstatus.StartLead).Truncate(time.Microsecond))
@@ -180,9 +180,8 @@ func startAt(run *v1alpha1.BenchmarkRun) string {
 }
 
 // tellStart sends the start time to every worker that has not received it. A worker receives it only once: the lock on
-// the resource version lets a write succeed only while the key is empty. After an absence of the operator, too little
-// time may be left. Then tellStart chooses a new start time if no worker has received the old time, and fails the run
-// otherwise.
+// the resource version lets a write succeed only while the key is empty. If the operator was down, too little time may
+// be left. Then tellStart chooses a new start time if no worker has received the old time, and fails the run otherwise.
 func (s *scope) tellStart(ctx context.Context) (bool, error) {
 	start := s.run.Status.WarmupStartTime
 	var untold []*workerState

@@ -27,12 +27,13 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy/mesh"
 )
 
-// meters are the readings of one witness, which counts the bytes between nodes, at one time.
+// meters are the readings of a witness at one time. A witness is a component that counts the bytes between nodes, such
+// as the proxies of a mesh.
 type meters struct {
 	Meters []result.Meter `json:"meters,omitempty"`
 	// Unread is the reason why there are no readings.
 	Unread string `json:"unread,omitempty"`
-	// Late is set if bytes are counted only some time after they were carried, up to mesh.ReportsEvery.
+	// Late is set if the counters lag behind the carried bytes, by up to mesh.ReportsEvery.
 	Late bool `json:"late,omitempty"`
 }
 

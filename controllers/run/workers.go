@@ -141,7 +141,7 @@ func addReportKey(pod *corev1.PodSpec, run *v1alpha1.BenchmarkRun, region string
 // indexVariable is the environment variable with the index of an indexed Job's pod.
 const indexVariable = "JOB_COMPLETION_INDEX"
 
-// buildJob returns the Job of a region's workers. A worker that exits loses its clients' history, so nothing is ever
+// buildJob returns the Job of a region's workers. A worker that exits loses its clients' history, so a pod is never
 // restarted: backoffLimit is 0 and restartPolicy Never.
 func buildJob(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, region *v1alpha1.Region, workers int, image string, lifetime time.Duration, meta metav1.ObjectMeta) *batchv1.Job {
 	resources := database.OwnResources(run.Spec.Load.Resources)
@@ -184,7 +184,7 @@ func buildJob(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, region *v1al
 	}
 }
 
-// createWorkers creates the workers of all regions, as far as they do not exist.
+// createWorkers creates the missing workers of all regions.
 func (s *scope) createWorkers(ctx context.Context) error {
 	lifetime := s.run.Status.StartTime.Add(podsLife(s.run)).Sub(s.Clock.Now())
 	authority, err := s.Credentials.Authority(ctx)
@@ -230,7 +230,7 @@ type workerState struct {
 
 func (w *workerState) state() string { return w.report.Data[deploy.KeyState] }
 
-// name returns the name of the worker's pod, or its place if the pod is not known yet.
+// name returns the name of the worker's pod, or the worker's index and region if the pod is not known yet.
 func (w *workerState) name() string {
 	return cmp.Or(w.report.Data[deploy.KeyPod], w.place())
 }
@@ -260,7 +260,7 @@ func (s *scope) observeWorkers(ctx context.Context) ([]workerState, error) {
 			}
 			workers = append(workers, w)
 		}
-		// A worker that has handed in its report may exit.
+		// A worker that has submitted its report may exit.
 		if done == int(s.run.Spec.Load.WorkersPerRegion) {
 			continue
 		}
@@ -336,7 +336,7 @@ func (s *scope) checkHealth(ctx context.Context) error {
 	for i := range s.nodes {
 		pods = append(pods, s.nodes[i].PodName)
 	}
-	// Checked before the nodes are, because the interference may be the cause of a lost node.
+	// Check for interference by Chaos Mesh first, because it may be the cause of a lost node.
 	if s.meddled(pods); s.moved() {
 		return nil
 	}
@@ -417,7 +417,7 @@ func mostReportValues(run *v1alpha1.BenchmarkRun, workers int) int {
 }
 
 // readReports reads the reports of all workers. A report ends the run if its worker did not write it, or wrote it for a
-// different configuration or start time than it was given.
+// configuration or a start time other than those of the run.
 func (s *scope) readReports(ctx context.Context, workers []workerState) ([]*result.Report, error) {
 	authority, err := s.Credentials.Authority(ctx)
 	if err != nil {

@@ -27,8 +27,8 @@ func TestProcessorsOfWorkers(t *testing.T) {
 	}
 }
 
-// The reports of the longest runs that preflight accepts can be read, whatever happens in each second. The size of a
-// report is bounded nevertheless.
+// The reports of the longest runs that preflight accepts can be read, whatever happens in each second. Nevertheless,
+// the size of a report is bounded.
 func TestReportsOfLongRunsAreRead(t *testing.T) {
 	longest := check.Default(nil).Timeline
 	tenths := [10]int64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}

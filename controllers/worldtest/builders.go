@@ -136,7 +136,7 @@ func (b *RunBuilder) By(how v1alpha1.FaultInjection) *RunBuilder {
 
 func (b *RunBuilder) Obj() *v1alpha1.BenchmarkRun { return &b.BenchmarkRun }
 
-// Client configures the connections of runs to the program: they connect to the primary in its first region.
+// Client configures the connections of runs to the program: they connect to the primary in the database's first region.
 func (b *DatabaseBuilder) Client() *DatabaseBuilder {
 	b.Spec.Pods.Client = &v1alpha1.PodsClient{ProgramClient: v1alpha1.ProgramClient{Region: b.Spec.Regions[0].Name, Database: "bench"}, SecretRef: v1alpha1.LocalReference{Name: "login"}}
 	return b
@@ -172,7 +172,7 @@ func (b *DatabaseBuilder) Roles() *DatabaseBuilder {
 	return b
 }
 
-// Measurable lets load generators connect to a database with roles as to PostgreSQL.
+// Measurable makes a database with roles measurable: load generators connect to it with the client for PostgreSQL.
 func (b *DatabaseBuilder) Measurable() *DatabaseBuilder {
 	b.Spec.Engine = v1alpha1.Engine{Name: "postgres", Parameters: map[string]string{"tls": "disable", "connections": "8"}}
 	b.Spec.Roles[1].Ports = append([]v1alpha1.PodPort{{Name: "peers", Port: 7100}}, b.Spec.Roles[1].Ports...)

@@ -246,7 +246,7 @@ func (w *World) chaosActs(o *unstructured.Unstructured) {
 			pod.Status.ContainerStatuses[0].LastTerminationState.Terminated = &corev1.ContainerStateTerminated{Reason: "Error", ExitCode: 137, FinishedAt: metav1.NewTime(w.FakeClock.Now())}
 			w.Must(w.Client.Status().Update(w.Ctx, pod))
 			n := w.PlayedNodes[pod.Status.PodIP]
-			// Without a journal, the new process has no data, so it is a different process to its peers.
+			// Without a journal, the new process has no data, so it must not pass for the old process.
 			if !slices.Contains(pod.Spec.Containers[0].Args, "--journal") && !n.program {
 				w.Ended = append(w.Ended, n)
 				w.StartNode(pod.Status.PodIP, fmt.Sprintf("%s-%d", pod.UID, pod.Status.ContainerStatuses[0].RestartCount), pod)

@@ -157,7 +157,7 @@ func (w *World) WatchExperiment(most int) {
 	}
 }
 
-// UntilFinished steps until the experiment has judged its claims.
+// UntilFinished steps until the experiment has evaluated its claims.
 func (w *World) UntilFinished(name string, most int) *v1alpha1.Experiment {
 	w.T.Helper()
 	w.Until("experiment "+name+" has finished", func() bool {

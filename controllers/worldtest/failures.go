@@ -20,7 +20,7 @@ import (
 	"github.com/geobench/geobench/controllers/kube"
 )
 
-// collectGarbage deletes pods whose owner was deleted, as far as tests need it.
+// collectGarbage deletes the pods whose Job or StatefulSet was deleted.
 func (w *World) collectGarbage() {
 	w.T.Helper()
 	pods := &corev1.PodList{}
@@ -43,7 +43,7 @@ func (w *World) collectGarbage() {
 	}
 }
 
-// DieAfterEveryWrite lets the operator die after each single write to the API server, until it is restarted.
+// DieAfterEveryWrite makes the operator die after its next write to the API server, and again after each restart.
 func (w *World) DieAfterEveryWrite() {
 	real := w.Client.(client.WithWatch)
 	w.dead = true // the operator that was running so far

@@ -70,7 +70,7 @@ type FakeNode struct {
 	Idle bool
 	now  admin.Disturbance
 	Log  admin.Log
-	// Complete is the time since which all of its links are emulated.
+	// Complete is the time at which the emulation of all of its links was complete.
 	Complete time.Time
 }
 
@@ -121,7 +121,7 @@ func (w *World) StartNode(ip, process string, pod *corev1.Pod) {
 	w.PlayedNodes[ip] = n
 }
 
-// appear makes the peers of a node notice it: they report a process that has lost its state.
+// appear simulates that the peers of a node notice its process: they report a process that has lost its state.
 func (w *World) appear(n *FakeNode) {
 	for _, other := range append(slices.Collect(maps.Values(w.PlayedNodes)), w.Ended...) {
 		// A higher incarnation is expected. The same or a lower incarnation means that state was lost unnoticed.
@@ -385,7 +385,7 @@ func (w *World) Audit(_ context.Context, addr string) (*admin.Audit, error) {
 	return a, err
 }
 
-// NodePod returns the pod of a database's first node.
+// NodePod returns the pod with the given ordinal in a region of a database.
 func (w *World) NodePod(database, region string, ordinal int) *corev1.Pod {
 	w.T.Helper()
 	return w.Get(kube.PodName(w.GetDatabase(database), region, ordinal), &corev1.Pod{}).(*corev1.Pod)

@@ -19,8 +19,8 @@ import (
 )
 
 // readMemory answers reads in the namespaces of the simulated clusters with the API server's last answer, unless an
-// object has been written since. 19 of 20 requests of the simulated clusters are reads, mostly of unchanged objects. It
-// requires that only this process writes there, so no Kubernetes controller may run.
+// object was written after that answer. 19 of 20 requests of the simulated clusters are reads, mostly of unchanged
+// objects. It requires that only this process writes there, so no Kubernetes controller may run.
 type readMemory struct {
 	mu sync.Mutex
 	// writes counts the writes of each collection, for example "t-1/pods", and of each object, for example "t-1/pods/a".
@@ -36,7 +36,7 @@ type readMemory struct {
 
 type readRequest struct{ collection, url, accept string }
 
-// readAnswer is valid while the counts of writes equal the counts before the API server was asked.
+// readAnswer is valid while the counts of writes equal the counts before the request to the API server.
 type readAnswer struct {
 	before   writesBefore
 	response *http.Response
@@ -180,7 +180,7 @@ type objectRequest struct {
 	of               reflect.Type
 }
 
-// objectAnswer is valid while the counts of writes equal the counts before the API server was asked. Its object is
+// objectAnswer is valid while the counts of writes equal the counts before the request to the API server. Its object is
 // never modified.
 type objectAnswer struct {
 	before writesBefore

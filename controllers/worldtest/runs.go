@@ -19,7 +19,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// ActiveStages lists all stages from which a run continues.
+// ActiveStages lists all stages that are not final, in order.
 var ActiveStages = []v1alpha1.Stage{
 	v1alpha1.StagePreflight, v1alpha1.StageProvision, v1alpha1.StageEmulate, v1alpha1.StageLoad, v1alpha1.StageWarmup,
 	v1alpha1.StageMeasure, v1alpha1.StageRecover, v1alpha1.StageCollect, v1alpha1.StageEvaluate,

@@ -103,7 +103,7 @@ func (w *World) playWorker(pod *corev1.Pod, dw *deploy.Worker, digest, report st
 		}
 		start, err := time.Parse(time.RFC3339Nano, at)
 		w.Must(err)
-		// A worker that receives the start too late cannot start together with the others.
+		// A worker that receives the start time too late cannot start together with the other workers.
 		if late := w.FakeClock.Now().Sub(start); late > 0 {
 			w.T.Errorf("worker %s was told %s too late", pod.Name, late)
 		}

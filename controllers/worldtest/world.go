@@ -76,9 +76,10 @@ type OperatorParts struct {
 	Run            *run.Reconciler
 	experiment     *experiment.Reconciler
 	Credentials    *operatorca.Keeper
-	// ExperimentsWait pauses the reconciliation of experiments, as if the operator were busy with others.
+	// ExperimentsWait pauses the reconciliation of experiments, as if the operator were busy with other objects.
 	ExperimentsWait bool
-	// Deaths counts how often an operator died that dies after every write. dead is set if it died and was not restarted.
+	// Deaths is the number of times that the operator has died because of DieAfterEveryWrite. dead is set from its death
+	// until it is restarted.
 	Deaths int
 	dead   bool
 }

@@ -1,4 +1,4 @@
-// Package argocd applies Argo CD's own code to Geobench's objects: the functions with which its application controller
-// determines the health of a resource, and its server the actions. It is a separate module, because that code has many
-// dependencies in older versions.
+// Package argocd tests Geobench's objects with the code of Argo CD. It calls the functions with which Argo CD's
+// application controller determines the health of a resource, and the functions with which its server finds and
+// executes actions. It is a separate module, because Argo CD has many dependencies in older versions.
 package argocd

@@ -30,7 +30,7 @@ func read(t *testing.T, into any, path ...string) {
 	}
 }
 
-// object returns an object from a file, with integers of the type that Argo CD receives from the API server.
+// object returns an object from a file. Its integers have the type that Argo CD receives from the API server.
 func object(t *testing.T, path ...string) *unstructured.Unstructured {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(path...))
@@ -47,7 +47,7 @@ func object(t *testing.T, path ...string) *unstructured.Unstructured {
 	return u
 }
 
-// overrides returns the settings in the fragment for the ConfigMap argocd-cm, by group and kind as in Argo CD.
+// overrides returns the settings in our fragment of the ConfigMap argocd-cm, by group and kind as in Argo CD.
 func overrides(t *testing.T) map[string]v1alpha1.ResourceOverride {
 	t.Helper()
 	var fragment struct {
@@ -75,7 +75,7 @@ func overrides(t *testing.T) map[string]v1alpha1.ResourceOverride {
 	return out
 }
 
-// TestHealth judges every recorded object with the function that the application controller uses.
+// TestHealth determines the health of every recorded object with the function that the application controller uses.
 func TestHealth(t *testing.T) {
 	judge := lua.ResourceHealthOverrides(overrides(t))
 	judged := 0
@@ -91,8 +91,7 @@ func TestHealth(t *testing.T) {
 			judged++
 			t.Run(kind+"/"+filepath.Base(c.InputPath), func(t *testing.T) {
 				u, want := object(t, kinds, kind, c.InputPath), c.HealthStatus
-				// the controller does not run scripts for objects that are being deleted, and neither do the tests in Argo CD's
-				// layout
+				// Neither the controller nor the tests in Argo CD's layout run scripts for objects that are being deleted.
 				if u.GetDeletionTimestamp() != nil {
 					want = health.HealthStatus{Status: health.HealthStatusProgressing, Message: "Pending deletion"}
 				}
@@ -107,14 +106,14 @@ func TestHealth(t *testing.T) {
 	if err != nil || judged != len(recorded) {
 		t.Errorf("%d objects were judged, %d are on record: %v", judged, len(recorded), err)
 	}
-	// Argo CD does not include a profile in an application's health.
+	// Argo CD does not count a profile in the health of an application.
 	profile := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "geobench.dev/v1alpha1", "kind": "NetworkProfile"}}
 	if got, err := health.GetResourceHealth(profile, judge); got != nil || err != nil {
 		t.Errorf("Argo CD makes %+v of a profile, %v", got, err)
 	}
 }
 
-// TestActions finds and executes the actions with Argo CD's own code.
+// TestActions finds and executes the actions with the code of Argo CD.
 func TestActions(t *testing.T) {
 	vm := lua.VM{ResourceOverrides: overrides(t)}
 	for _, kind := range []string{"BenchmarkRun", "Experiment"} {

@@ -1,5 +1,6 @@
-// Command bench runs the points of Experiments in real time, in this process and in order. For each point, it prints
-// throughput, total CPU time per transaction, and latency. With -profile, it writes a CPU profile per point.
+// Command bench runs the points of Experiments in this process in real time, one after another. For each point, it
+// prints the throughput, the total CPU time per transaction, and the latency. With -profile, it writes a CPU profile
+// for each point.
 package main
 
 import (
@@ -73,7 +74,7 @@ func bench(ctx context.Context, files []string, only, profiles string) error {
 	return nil
 }
 
-// play executes one run. First, it releases heap memory of earlier runs.
+// play plays one run. Before that, it releases the heap memory of earlier runs.
 func play(ctx context.Context, r *experiment.Run, profiles string) (*result.Document, error) {
 	debug.FreeOSMemory()
 	p, err := plan.New(r.Run, r.Database, r.Profile)

@@ -20,7 +20,7 @@ import (
 // longest is the maximum length of an entry in characters.
 const longest = 500
 
-// kinds lists the kinds of entries with their headings, in the order of a release's section.
+// kinds has the kinds of entries with their headings, in the order of the section for a release.
 var kinds = []struct{ name, heading string }{
 	{"breaking", "Breaking changes"},
 	{"added", "Added"},
@@ -57,10 +57,10 @@ func command(root string, now time.Time, args []string, out io.Writer) error {
 	return fmt.Errorf("%q: write check, or release VERSION", strings.Join(args, " "))
 }
 
-// entry is a change that users notice.
+// entry is an entry of docs/changes, which describes a change that users notice.
 type entry struct{ path, kind, text string }
 
-// read returns the entries in a folder, sorted by name. The error lists every entry that violates a rule.
+// read returns the entries in a folder, sorted by name. Its error describes every entry that violates a rule.
 func read(folder string) (entries []entry, err error) {
 	files, err := os.ReadDir(folder)
 	if err != nil {
@@ -106,7 +106,7 @@ func (e entry) check() error {
 	return nil
 }
 
-// release inserts the section of a version above all earlier sections, and deletes its entries.
+// release inserts the section of a version above all earlier sections, and deletes the files of its entries.
 func release(root, version string, now time.Time, entries []entry) error {
 	if !versions.MatchString(version) {
 		return fmt.Errorf("version %q: write it like v0.2.0", version)

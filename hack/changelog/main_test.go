@@ -17,7 +17,7 @@ Newest first.
 - Everything.
 `
 
-// tree creates a repository with the given entries.
+// tree creates a repository with these entries in docs/changes.
 func tree(t *testing.T, entries map[string]string) (root string) {
 	t.Helper()
 	root = t.TempDir()

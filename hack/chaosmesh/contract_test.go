@@ -26,7 +26,7 @@ import (
 	chaos "github.com/geobench/geobench/internal/net/emulation/chaosmesh"
 )
 
-// objects returns one object of each kind that Geobench creates.
+// objects returns an example of each kind of object that Geobench creates, by name.
 func objects() map[string]*unstructured.Unstructured {
 	m := chaos.Meta{Namespace: "ns", Name: chaos.ObjectName("0c3d", "eu"), Labels: map[string]string{"geobench.dev/database": "d"}}
 	fault := m
@@ -58,7 +58,7 @@ func objects() map[string]*unstructured.Unstructured {
 	}
 }
 
-// typed returns an empty object of the Go type into which Chaos Mesh decodes the kind.
+// typed returns an empty value of the Go type into which Chaos Mesh decodes objects of this kind.
 func typed(kind string) any {
 	switch kind {
 	case chaos.NetworkChaos:
@@ -101,7 +101,7 @@ func decode(t *testing.T, u *unstructured.Unstructured) any {
 	return obj
 }
 
-// The webhooks reject mistakes, so the tests above are meaningful.
+// The webhooks reject invalid objects, so their acceptance of Geobench's objects is meaningful.
 func TestWebhooksRefuseMistakes(t *testing.T) {
 	for name, change := range map[string]func(o map[string]*unstructured.Unstructured) (*unstructured.Unstructured, error){
 		"duration without a unit": func(o map[string]*unstructured.Unstructured) (*unstructured.Unstructured, error) {
@@ -128,7 +128,7 @@ func TestWebhooksRefuseMistakes(t *testing.T) {
 	}
 }
 
-// Chaos Mesh reads the intended values: numbers arrive as numbers, in the right unit.
+// Chaos Mesh reads the intended values from the objects: numbers arrive with the right value and unit.
 func TestChaosMeshReadsTheNumbers(t *testing.T) {
 	o := objects()
 	n := decode(t, o["delay"]).(*api.NetworkChaos).Spec
@@ -160,7 +160,8 @@ func TestChaosMeshReadsTheNumbers(t *testing.T) {
 	}
 }
 
-// The CRDs, generated from the module with the types, accept every object completely: nothing is rejected or pruned.
+// The CRDs, which are generated from the module with the types, accept every object completely: no field is rejected or
+// pruned.
 func TestCRDsTakeWhatGeobenchMakes(t *testing.T) {
 	crds := generateCRDs(t)
 	for name, u := range objects() {
@@ -188,7 +189,7 @@ func TestCRDsTakeWhatGeobenchMakes(t *testing.T) {
 	}
 }
 
-// generateCRDs runs the project's controller-gen on the types in the version that this module pins.
+// generateCRDs runs the project's controller-gen on the types, in the version of Chaos Mesh that this module pins.
 func generateCRDs(t *testing.T) map[string]*apiextensions.CustomResourceValidation {
 	t.Helper()
 	out, err := exec.Command("go", "run", "-C", "../tools", ".", "install", "controller-gen").Output()

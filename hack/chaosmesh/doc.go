@@ -1,3 +1,3 @@
-// Package chaosmesh checks Geobench's Chaos Mesh objects against Chaos Mesh itself: its CRDs, generated from the module
-// with its types, and its webhooks. It is a separate module, because Chaos Mesh has many dependencies.
+// Package chaosmesh tests Geobench's Chaos Mesh objects with Chaos Mesh's webhooks and CRDs. It generates the CRDs from
+// the module with the types. It is a separate module, because Chaos Mesh has many dependencies.
 package chaosmesh

@@ -12,10 +12,10 @@ import (
 	"strings"
 )
 
-// server returns the URL of the API server, which is the same from the host and from the node.
+// server returns the URL of the API server. The URL is the same on the host and on the node.
 func (c *Cluster) server() string { return "https://" + c.Subnets.Node().String() + ":6443" }
 
-// get sends a request to the API server or to the health endpoint of a component, as the administrator. If v is not
+// get sends a request as the administrator, to the API server or to the health endpoint of a component. If v is not
 // nil, it decodes the JSON answer into v.
 func (c *Cluster) get(ctx context.Context, url string, v any) error {
 	client, err := c.httpClient()
@@ -45,8 +45,8 @@ func (c *Cluster) get(ctx context.Context, url string, v any) error {
 	return json.Unmarshal(body, v)
 }
 
-// reason returns the reason for a failure from an answer: the message of a Kubernetes status, or else the end of the
-// text.
+// reason returns the reason of a failure from the body of an answer: the message of a Kubernetes status, or otherwise
+// the last lines of the text.
 func reason(body []byte) string {
 	var status struct{ Message string }
 	if json.Unmarshal(body, &status) == nil && status.Message != "" {
@@ -55,7 +55,8 @@ func reason(body []byte) string {
 	return lastLines(strings.TrimSpace(string(body)), 5)
 }
 
-// httpClient returns a client that trusts only the cluster's authority and presents the administrator's certificate.
+// httpClient returns a client that trusts only the certificate authority of the cluster, and presents the
+// administrator's certificate.
 func (c *Cluster) httpClient() (*http.Client, error) {
 	ca, err := os.ReadFile(c.path("pki", "ca.crt"))
 	if err != nil {

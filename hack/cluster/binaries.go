@@ -14,14 +14,14 @@ import (
 	"time"
 )
 
-// source is a component that is built from the Go module that pins it.
+// source is a component of the cluster, which is built from the Go module that pins its version.
 type source struct {
 	name    string
 	version string
-	module  string   // folder of the pinning module, relative to hack/cluster
+	module  string   // folder of the module that pins the component, relative to hack/cluster
 	tags    string   // build tags
-	ldflags string   // set the version in the program, if the component reports one
-	builds  []string // packages of main programs; a program is named after its package unless names says otherwise
+	ldflags string   // linker flags that set the version in the program, if the component reports one
+	builds  []string // packages of main programs; names overrides the name of a program, which is otherwise that of its package
 	names   map[string]string
 }
 
@@ -33,7 +33,7 @@ const (
 	pauseVersion      = "v1"
 )
 
-// sources lists all components. Each version must equal the version in the go.mod of the pinning module.
+// sources has all components. Each version must equal the version in the go.mod of the pinning module.
 var sources = []source{
 	{
 		name: "etcd", version: etcdVersion, module: "binaries/etcd",
@@ -74,7 +74,7 @@ var sources = []source{
 	},
 }
 
-// envtestPrograms lists the programs that controller-runtime's envtest expects in one folder.
+// envtestPrograms are the programs that controller-runtime's envtest expects in one folder.
 var envtestPrograms = []struct{ source, program string }{
 	{"etcd", "etcd"}, {"kubernetes", "kube-apiserver"}, {"kubernetes", "kubectl"},
 }
@@ -99,21 +99,22 @@ func (s source) program(pkg string) string {
 	return path.Base(pkg)
 }
 
-// binDir returns the cache folder of a component's programs.
+// binDir returns the folder in the cache for the programs of a component.
 func (c *Cluster) binDir(s source) string {
 	return filepath.Join(c.Cache, "bin", s.name+"-"+s.version)
 }
 
-// binary returns the path of a program, whether it is built or not.
+// binary returns the path of a program, which may not have been built yet.
 func (c *Cluster) binary(component, program string) string {
 	s, err := sourceNamed(component)
 	if err != nil {
-		panic(err) // unreachable: all callers use names from the table above
+		panic(err) // unreachable, because callers use names from the table
 	}
 	return filepath.Join(c.binDir(s), program)
 }
 
-// build builds the given packages of a component, or all of them, unless the programs are in the cache.
+// build builds the programs named in only, or all programs of a component if only is empty. It skips programs that are
+// in the cache.
 func (c *Cluster) build(ctx context.Context, p *progress, s source, only ...string) error {
 	for _, pkg := range s.builds {
 		if len(only) > 0 && !slices.Contains(only, s.program(pkg)) {
@@ -126,8 +127,8 @@ func (c *Cluster) build(ctx context.Context, p *progress, s source, only ...stri
 	return nil
 }
 
-// buildProgram builds a program under a temporary name and renames it, so an interrupted build leaves no partial
-// program.
+// buildProgram builds a program under a temporary name and renames it afterwards, so that an interrupted build leaves
+// no incomplete program.
 func (c *Cluster) buildProgram(ctx context.Context, p *progress, s source, pkg string) error {
 	target := filepath.Join(c.binDir(s), s.program(pkg))
 	if _, err := os.Stat(target); err == nil {
@@ -138,7 +139,7 @@ func (c *Cluster) buildProgram(ctx context.Context, p *progress, s source, pkg s
 	if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
 		return err
 	}
-	// A concurrent build would do the same work twice.
+	// Hold a lock, because a concurrent invocation would build the same program.
 	release, err := lock(filepath.Join(c.Cache, "build.lock"))
 	if err != nil {
 		return err
@@ -162,7 +163,7 @@ func (c *Cluster) buildProgram(ctx context.Context, p *progress, s source, pkg s
 		"-tags", s.tags, "-ldflags", strings.TrimSpace("-s -w "+s.ldflags), "-o", tmp, pkg)
 	cmd.Dir = filepath.Join(dir, s.module)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=")
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // lets go remove its temporary files
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) } // a signal that lets go remove its temporary files
 	cmd.WaitDelay = 10 * time.Second
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%w in %s:\n%s", err, cmd.Dir, lastLines(string(out), 20))
@@ -174,7 +175,8 @@ func (c *Cluster) buildProgram(ctx context.Context, p *progress, s source, pkg s
 	return nil
 }
 
-// buildEnvtest builds the programs of controller-runtime's envtest and links them into one folder, which it returns.
+// buildEnvtest builds the programs for controller-runtime's envtest, links them into one folder, and returns the
+// folder.
 func (c *Cluster) buildEnvtest(ctx context.Context, p *progress) (string, error) {
 	dir := filepath.Join(c.Cache, "envtest")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
@@ -205,7 +207,7 @@ func (c *Cluster) buildEnvtest(ctx context.Context, p *progress) (string, error)
 	return dir, nil
 }
 
-// lastLines returns the last n lines of a text, or all if there are fewer.
+// lastLines returns the last n lines of a text, or the whole text if it has fewer.
 func lastLines(text string, n int) string {
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")

@@ -41,8 +41,8 @@ func parseMounts(mountinfo string) []mount {
 	return mounts
 }
 
-// cgroups returns the folders of the cluster's control group in all hierarchies of version 1 or 2, whether they exist
-// or not.
+// cgroups returns the paths of the cluster's control group in all hierarchies of version 1 or 2. The folders may not
+// exist yet.
 func cgroups() ([]string, error) {
 	mounts, err := readMounts()
 	if err != nil {
@@ -60,7 +60,7 @@ func cgroups() ([]string, error) {
 	return dirs, nil
 }
 
-// ensureCgroups creates the control group in which the kubelet creates the groups of its pods.
+// ensureCgroups creates the control group of the cluster. The kubelet creates the groups of its pods in it.
 func ensureCgroups() error {
 	dirs, err := cgroups()
 	if err != nil {
@@ -70,7 +70,8 @@ func ensureCgroups() error {
 		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
-		// In version 1, a new cpuset is empty, so no process can join it.
+		// In version 1, the cpuset of a new group is empty, so that no process can join the group. Copy the values of the
+		// parent.
 		for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
 			own, err := os.ReadFile(filepath.Join(dir, file))
 			if err != nil || strings.TrimSpace(string(own)) != "" {
@@ -88,13 +89,13 @@ func ensureCgroups() error {
 	return nil
 }
 
-// processesInCgroups returns the process ids of all pods.
+// processesInCgroups returns the process IDs of all processes in pods.
 func processesInCgroups() ([]int, error) {
 	var pids []int
 	err := walkCgroups(func(dir string) error {
 		b, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
 		if err != nil {
-			return nil // it was removed in the meantime, or it is threaded and its root lists the processes
+			return nil // the group was removed in the meantime, or it is threaded and the root of its domain lists the processes
 		}
 		for _, field := range strings.Fields(string(b)) {
 			if pid, err := strconv.Atoi(field); err == nil && pid > 0 {
@@ -107,7 +108,7 @@ func processesInCgroups() ([]int, error) {
 	return slices.Compact(pids), err
 }
 
-// removeCgroups deletes the cluster's control groups, innermost first. They must not contain processes any more.
+// removeCgroups deletes the cluster's control groups, innermost first. The groups must not contain processes.
 func removeCgroups() error {
 	var dirs []string
 	if err := walkCgroups(func(dir string) error {
@@ -124,7 +125,7 @@ func removeCgroups() error {
 	return nil
 }
 
-// walkCgroups visits the cluster's control groups, parents before children.
+// walkCgroups calls visit with each control group of the cluster, parents before children.
 func walkCgroups(visit func(dir string) error) error {
 	roots, err := cgroups()
 	if err != nil {

@@ -13,36 +13,36 @@ import (
 )
 
 const (
-	// nodeName is the name of the only node.
+	// nodeName is the name of the cluster's only node.
 	nodeName = "geobench-local"
 	// netnsName is the name of the network namespace in which all components run.
 	netnsName = "geobench"
-	// cgroupName is the name of the control group, in every hierarchy, that contains all pods.
+	// cgroupName is the name of the control group that contains all pods, in every hierarchy.
 	cgroupName = "geobench"
-	// containerdNamespace is the containerd namespace of the kubelet's images and containers.
+	// containerdNamespace is the containerd namespace in which the kubelet's images and containers are.
 	containerdNamespace = "k8s.io"
 )
 
-// Cluster is the local cluster: its folders, and the choices made when it was started.
+// Cluster is the local cluster: its folders, and the choices that were made when it was started.
 type Cluster struct {
-	State string // folder of all files that the cluster writes; down deletes it
-	Cache string // folder of built binaries; down keeps it
+	State string // folder of all files that the cluster writes; the command down deletes it
+	Cache string // folder of built programs; the command down keeps it
 	Config
 }
 
-// Config contains the choices that must not change while a cluster exists.
+// Config has the choices that must not change while the cluster exists.
 type Config struct {
-	// Boot identifies the boot of the machine in which the cluster was started.
+	// Boot identifies the boot of the machine after which the cluster was started.
 	Boot string `json:"boot"`
 	// Subnets are the cluster's address ranges.
 	Subnets Subnets `json:"subnets"`
-	// Sysctls maps the host's kernel settings that the kubelet changes to their original values.
+	// Sysctls has the original values of the host's kernel settings that the kubelet changes.
 	Sysctls map[string]string `json:"sysctls"`
-	// Made lists the folders outside State that did not exist before the cluster, outermost first.
+	// Made has the folders outside State that did not exist before the cluster was started, outermost first.
 	Made []string `json:"made"`
 }
 
-// openCluster determines the folders from the environment, and reads the state of an existing cluster.
+// openCluster determines the folders of the cluster from the environment, and reads the state of an existing cluster.
 func openCluster() (*Cluster, error) {
 	cache := os.Getenv("GEOBENCH_CACHE")
 	if cache == "" {
@@ -67,7 +67,7 @@ func openCluster() (*Cluster, error) {
 	return c, nil
 }
 
-// exists reports whether the state folder describes a cluster, running or not.
+// exists reports whether the state folder describes a cluster, which may be running or not.
 func (c *Cluster) exists() bool { return c.Boot != "" }
 
 // path returns a path in the state folder.
@@ -78,10 +78,10 @@ func (c *Cluster) path(parts ...string) string {
 // kubeconfig returns the path of the administrator's kubeconfig.
 func (c *Cluster) kubeconfig() string { return c.path("kubeconfig") }
 
-// containerdSocket returns the path of the socket of containerd and of the container runtime interface.
+// containerdSocket returns the path of the socket on which containerd and the container runtime interface listen.
 func (c *Cluster) containerdSocket() string { return c.path("run", "containerd.sock") }
 
-// save writes the choices to the state folder.
+// save writes the configuration to the state folder.
 func (c *Cluster) save() error { return writeJSON(c.path("cluster.json"), c.Config) }
 
 // lock blocks until no other process holds the lock on the file, and returns a function that releases it. The kernel
@@ -102,8 +102,8 @@ func lock(path string) (release func(), err error) {
 				return nil, fmt.Errorf("lock %s: %w", path, err)
 			}
 		}
-		// The previous holder may have deleted the file, so that the next process would lock a different file with the same
-		// name.
+		// The previous holder of the lock may have deleted the file. Another process would then lock a new file with the same
+		// name, so check that the names still refer to the same file.
 		held, err := f.Stat()
 		if err != nil {
 			return nil, err
@@ -115,7 +115,7 @@ func lock(path string) (release func(), err error) {
 	}
 }
 
-// requireRoot returns an error unless the system and the user can run a node.
+// requireRoot returns an error if a node cannot run on this system or with the rights of this user.
 func requireRoot() error {
 	if runtime.GOOS != "linux" {
 		return fmt.Errorf("a node runs on linux only, and this is %s: use a cluster made by another tool", runtime.GOOS)
@@ -132,8 +132,8 @@ func bootID() (string, error) {
 	return strings.TrimSpace(string(b)), err
 }
 
-// sourceDir returns the folder with the source of this program, which also contains the modules that pin the
-// components. It is the folder from which the program was built, or a folder above the working folder.
+// sourceDir returns the folder with the source of this program and the modules that pin the components. It is the
+// folder from which the program was built, or a folder above the working folder.
 func sourceDir() (string, error) {
 	isSource := func(dir string) bool {
 		_, err := os.Stat(filepath.Join(dir, "binaries", "kubernetes", "go.mod"))
@@ -156,8 +156,8 @@ func sourceDir() (string, error) {
 	}
 }
 
-// realPath returns an absolute path and resolves symbolic links in the part that exists, because the kernel reports
-// mounts by their real paths.
+// realPath returns an absolute path. It resolves symbolic links in the part that exists, because the kernel reports the
+// real paths of mounts.
 func realPath(path string) string {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -172,7 +172,7 @@ func realPath(path string) string {
 	return path
 }
 
-// within reports whether path is dir or below it. Both must be clean and absolute.
+// within reports whether path is dir or is below dir. Both must be clean absolute paths.
 func within(path, dir string) bool {
 	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
 }
@@ -196,7 +196,7 @@ func writeJSON(path string, v any) error {
 	return writeFile(path, append(b, '\n'), 0o600)
 }
 
-// writeFile writes a file atomically, and creates the folders above it.
+// writeFile writes a file atomically. It creates the folders above the file if they do not exist.
 func writeFile(path string, content []byte, mode fs.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Builds the program next to this file into the cache and runs it in the caller's folder: hack/cluster/cluster.sh up
+# Builds the program in this folder into the cache, and runs it in the caller's working folder, for example as
+# hack/cluster/cluster.sh up
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 program=${GEOBENCH_CACHE:-$HOME/.cache/geobench}/bin/cluster

@@ -40,7 +40,8 @@ func TestRealPathResolvesLinksOfThePartThatExists(t *testing.T) {
 	}
 }
 
-// The version in the table names the cache folder, but the version in go.mod is built, so they must be equal.
+// The version in the table and the version in go.mod must be equal: the former is the name of the cache folder, and the
+// latter is built.
 func TestVersionsMatchThePinningModules(t *testing.T) {
 	required := map[string]string{
 		"etcd": "go.etcd.io/etcd/server/v3", "kubernetes": "k8s.io/kubernetes",

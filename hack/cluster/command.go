@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// run executes a command and returns its standard output. The error contains its error output.
+// run executes a command and returns its standard output. If the command fails, the error contains its error output.
 func run(ctx context.Context, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	var stdout, stderr bytes.Buffer

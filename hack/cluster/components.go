@@ -12,15 +12,15 @@ import (
 	"time"
 )
 
-// Component is one long-lived process of the cluster.
+// Component is a long-lived process of the cluster.
 type Component struct {
 	Name    string
 	Command []string
-	// Healthy returns nil if the component works.
+	// Healthy returns nil if the component is healthy.
 	Healthy func(ctx context.Context) error
 }
 
-// componentNames lists the components in start order.
+// componentNames has the components in the order in which they are started.
 var componentNames = []string{
 	"etcd", "kube-apiserver", "containerd", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy",
 }
@@ -38,8 +38,8 @@ func (c *Cluster) component(name string) (Component, error) {
 	}
 	switch name {
 	case "etcd":
-		// It listens only on loopback inside the node's namespace. Its data need not survive a restart of the machine, so
-		// it does not wait for the disk.
+		// etcd listens only on the loopback interface of the node's network namespace. Its data need not survive a failure of
+		// the machine, so it does not sync.
 		return Component{Name: name, Healthy: url("http://" + node + ":2381/health"), Command: []string{
 			c.binary("etcd", "etcd"),
 			"--data-dir=" + c.path("etcd"),
@@ -125,14 +125,14 @@ func (c *Cluster) component(name string) (Component, error) {
 	return Component{}, fmt.Errorf("unknown component %q: known are %s", name, strings.Join(componentNames, ", "))
 }
 
-// record returns the path of the file that describes the process of a component.
+// record returns the path of the file with the process of a component.
 func (c *Cluster) record(name string) string { return c.path("run", name+".json") }
 
 // logPath returns the path of a component's log.
 func (c *Cluster) logPath(name string) string { return c.path("logs", name+".log") }
 
-// process returns the recorded process of a component. For a component that was never started, it returns the zero
-// Process, which is not alive.
+// process returns the recorded process of a component. If the component was never started, it returns the zero Process,
+// which is not alive.
 func (c *Cluster) process(name string) (Process, error) {
 	var p Process
 	err := readJSON(c.record(name), &p)
@@ -142,7 +142,7 @@ func (c *Cluster) process(name string) (Process, error) {
 	return p, err
 }
 
-// start starts a component unless it is running.
+// start starts a component unless it is already running.
 func (c *Cluster) start(comp Component) error {
 	p, err := c.process(comp.Name)
 	if err != nil {
@@ -151,7 +151,7 @@ func (c *Cluster) start(comp Component) error {
 	if p.Alive() {
 		return nil
 	}
-	// Use nsenter instead of `ip netns exec`, which remounts /sys and thereby hides the control groups from the kubelet.
+	// Use nsenter instead of `ip netns exec`. The latter remounts /sys, which hides the control groups from the kubelet.
 	command := append([]string{"nsenter", "--net=" + netnsPath, "--"}, comp.Command...)
 	env := []string{
 		"HOME=" + c.State,
@@ -164,7 +164,7 @@ func (c *Cluster) start(comp Component) error {
 	return writeJSON(c.record(comp.Name), p)
 }
 
-// await waits until a component is healthy, and returns an error as soon as its process exits.
+// await waits until a component is healthy. It returns an error as soon as the component's process exits.
 func (c *Cluster) await(ctx context.Context, name string, timeout time.Duration, healthy func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -188,7 +188,7 @@ func (c *Cluster) await(ctx context.Context, name string, timeout time.Duration,
 	}
 }
 
-// componentError is an error that a component caused.
+// componentError is an error of a component.
 type componentError struct {
 	component string
 	err       error
@@ -197,7 +197,7 @@ type componentError struct {
 func (e *componentError) Error() string { return e.component + ": " + e.err.Error() }
 func (e *componentError) Unwrap() error { return e.err }
 
-// writeConfigs writes the configuration files and the components' kubeconfigs.
+// writeConfigs writes the configuration files and the kubeconfigs of the components.
 func (c *Cluster) writeConfigs() error {
 	files, err := renderConfigs(c)
 	if err != nil {

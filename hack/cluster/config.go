@@ -10,13 +10,13 @@ import (
 // clusterDomain is the DNS suffix of all services.
 const clusterDomain = "cluster.local"
 
-// configFile is a rendered configuration file in the folder conf of the state folder.
+// configFile is a configuration file in the subfolder conf of the state folder.
 type configFile struct {
 	name    string
 	content []byte
 }
 
-// renderConfigs returns the configuration files of all components. It omits kubeconfigs, which need the keys.
+// renderConfigs returns the configuration files of all components, except for kubeconfigs, which contain keys.
 func renderConfigs(c *Cluster) ([]configFile, error) {
 	network, err := renderCNI(c)
 	if err != nil {
@@ -37,9 +37,9 @@ func renderConfigs(c *Cluster) ([]configFile, error) {
 	return files, nil
 }
 
-// renderCNI returns the configuration of the pod network: a routed link per pod. Unlike on a bridge, traffic between
-// two pods passes through the node's IP layer, so the answers of a service are translated back without the kernel's
-// bridge netfilter.
+// renderCNI returns the configuration of the pod network, which has a routed link for each pod. With a bridge, traffic
+// between two pods would bypass the node's IP layer. Answers of services could then be translated back only with the
+// kernel's bridge netfilter.
 func renderCNI(c *Cluster) ([]byte, error) {
 	type object = map[string]any
 	return json.MarshalIndent(object{
@@ -74,7 +74,8 @@ var configTemplates = func() *template.Template {
 	return all
 }()
 
-// The disabled plugins are optional and would write outside the state folder.
+// containerdConfig is the template of containerd's configuration. The disabled plugins are optional and would write
+// outside the state folder.
 const containerdConfig = `version = 3
 root = "{{.State}}/containerd"
 state = "{{.State}}/run/containerd"
@@ -104,8 +105,8 @@ disabled_plugins = ["io.containerd.nri.v1.nri", "io.containerd.internal.v1.opt"]
   Root = "{{.State}}/run/runc"
 `
 
-// Images come from archives and cannot be pulled again, so neither garbage collection nor disk pressure may remove them
-// or evict pods.
+// kubeletConfig is the template of the kubelet's configuration. Images come from archives and cannot be pulled again.
+// So garbage collection must not remove images, and disk pressure must not evict pods.
 const kubeletConfig = `apiVersion: kubelet.config.k8s.io/v1beta1
 kind: KubeletConfiguration
 address: {{.Subnets.Node}}
@@ -160,8 +161,8 @@ conntrack: {maxPerCore: 0, min: 0}
 oomScoreAdj: 0
 `
 
-// auditPolicy logs only the operator's requests, which `hack/tools rights` compares with its rights. It uses the
-// namespace and name with which hack/lib.sh installs the operator.
+// auditPolicy logs only the requests of the operator, which `hack/tools rights` compares with the operator's rights.
+// Its namespace and service account are those that hack/lib.sh installs.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived, ResponseStarted]

@@ -25,7 +25,7 @@ func renderDNS(s Subnets) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// installDNS applies CoreDNS. Pods of StatefulSets need it to find each other by name.
+// installDNS installs CoreDNS. Pods of StatefulSets need it to find each other by name.
 func (c *Cluster) installDNS(ctx context.Context) error {
 	manifest, err := renderDNS(c.Subnets)
 	if err != nil {
@@ -39,8 +39,8 @@ func (c *Cluster) installDNS(ctx context.Context) error {
 	return err
 }
 
-// awaitDNS waits until names resolve. CoreDNS is a pod, so if names do not resolve, its state and its output are stored
-// as the log of the component.
+// awaitDNS waits until names resolve. If they do not, it stores the state and the output of CoreDNS, which is a pod, as
+// the log of a component.
 func (c *Cluster) awaitDNS(ctx context.Context) error {
 	err := c.await(ctx, "kubelet", startTimeout, c.resolves)
 	var late *componentError
@@ -58,7 +58,7 @@ func (c *Cluster) awaitDNS(ctx context.Context) error {
 	return &componentError{"coredns", fmt.Errorf("names do not resolve: %w", late.err)}
 }
 
-// resolves looks up a service name at the cluster's DNS server, through the server's own service.
+// resolves looks up the name of a service at the cluster's DNS server. It reaches the server through its cluster IP.
 func (c *Cluster) resolves(ctx context.Context) error {
 	server := net.JoinHostPort(c.Subnets.DNSService().String(), "53")
 	resolver := net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
@@ -67,7 +67,7 @@ func (c *Cluster) resolves(ctx context.Context) error {
 	name := "kubernetes.default.svc." + clusterDomain
 	got, err := resolver.LookupHost(ctx, name+".")
 	var failed *net.DNSError
-	if errors.As(err, &failed) { // drop the server's name: the error names the host's DNS server, which was not queried
+	if errors.As(err, &failed) { // omit the server in the error, which is the host's DNS server and was not queried
 		return fmt.Errorf("look up %s at %s: %s", name, server, failed.Err)
 	} else if err != nil {
 		return err

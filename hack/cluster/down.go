@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// foreignFolders lists folders outside the state folder, outermost first. Their paths are compiled into the kubelet,
-// containerd, the CNI library, iproute2 and libmount.
+// foreignFolders are folders outside the state folder to which components write, outermost first. Their paths are
+// compiled into the kubelet, containerd, the CNI library, iproute2 and libmount.
 var foreignFolders = []string{
 	"/var/lib/cni", "/var/lib/cni/results",
 	"/var/lib/kubelet", "/var/lib/kubelet/device-plugins",
@@ -26,8 +26,8 @@ var foreignFolders = []string{
 	"/run/mount",
 }
 
-// down kills all processes of the cluster and removes everything that the cluster created, whatever its state. Only the
-// cache of binaries remains.
+// down kills all processes of the cluster and removes everything that the cluster created, whatever state the cluster
+// is in. Only the cache of programs remains.
 func (c *Cluster) down(p *progress) error {
 	if err := c.checkOwned(); err != nil {
 		return err
@@ -39,7 +39,7 @@ func (c *Cluster) down(p *progress) error {
 	if ended > 0 {
 		p.say("%d processes ended", ended)
 	}
-	// These steps are independent: if one fails, the others must still run.
+	// The steps are independent, so carry out all of them even if one fails.
 	err = errors.Join(
 		removeNetwork(),
 		removeMounts(c.State),
@@ -48,7 +48,7 @@ func (c *Cluster) down(p *progress) error {
 		c.restoreSysctls(),
 	)
 	if err != nil {
-		return err // keep the state folder, so that down can be repeated
+		return err // keep the state folder, so that the user can repeat the command
 	}
 	if left, err := mountsWithin(c.State); err != nil || len(left) > 0 {
 		return errors.Join(err, fmt.Errorf("still mounted, so %s is not deleted: %s", c.State, strings.Join(left, " ")))
@@ -61,15 +61,15 @@ func (c *Cluster) down(p *progress) error {
 	return nil
 }
 
-// stateEntries lists the names that can appear in a state folder.
+// stateEntries are the names of all entries that a state folder may have.
 var stateEntries = []string{
 	"cluster.json", "kubeconfig", "conf", "pki", "run", "logs", "images", "etcd", "containerd", "kubelet", "cni",
 	"pod-logs", "volume-plugins", "kubectl-cache",
 }
 
-// checkOwned returns an error if this program did not create the state folder, so that it is not deleted. The program
-// created the folder if the folder contains cluster.json. If a user has deleted that file, the folder must contain only
-// names that the program uses.
+// checkOwned returns an error if the state folder may belong to another program and must therefore not be deleted. This
+// program created the folder if the folder contains cluster.json. If a user has deleted this file, the folder must
+// contain only names that this program uses.
 func (c *Cluster) checkOwned() error {
 	entries, err := os.ReadDir(c.State)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -90,7 +90,7 @@ func (c *Cluster) checkOwned() error {
 	return nil
 }
 
-// killAll kills all processes of the cluster immediately. Their state is discarded, so they need not stop gracefully.
+// killAll kills all processes of the cluster. They need not stop gracefully, because their state is deleted.
 func (c *Cluster) killAll(timeout time.Duration) (ended int, err error) {
 	killed := map[int]bool{}
 	for end := time.Now().Add(timeout); ; time.Sleep(20 * time.Millisecond) {
@@ -113,8 +113,8 @@ func (c *Cluster) killAll(timeout time.Duration) (ended int, err error) {
 	}
 }
 
-// kill kills one process of the cluster. It opens the process handle before it checks the process again, so the signal
-// cannot reach a later process with the same id.
+// kill kills one process of the cluster. It opens a handle of the process before it checks again that the process
+// belongs to the cluster. So the signal cannot reach a later process with the same ID.
 func (c *Cluster) kill(pid int) error {
 	handle, err := os.FindProcess(pid)
 	if err != nil {
@@ -131,13 +131,13 @@ func (c *Cluster) kill(pid int) error {
 	return nil
 }
 
-// processes returns the running processes of the cluster. These are the recorded processes, the processes in the
-// node's network namespace (components and shims), and the processes in the cluster's control groups (containers).
+// processes returns the running processes of the cluster. These are the recorded processes, all processes in the node's
+// network namespace (components and shims), and all processes in the cluster's control groups (containers).
 func (c *Cluster) processes() ([]int, error) {
 	found := map[int]bool{}
 	for _, name := range componentNames {
 		p, err := c.process(name)
-		if err == nil && p.Alive() { // an incompletely written record names no process
+		if err == nil && p.Alive() { // ignore a record that was not written completely
 			found[p.PID] = true
 		}
 	}
@@ -155,7 +155,7 @@ func (c *Cluster) processes() ([]int, error) {
 		}
 	}
 	delete(found, os.Getpid())
-	delete(found, os.Getppid()) // down may have been started from a shell inside the namespace
+	delete(found, os.Getppid()) // the command may have been started from a shell in the namespace
 	pids := make([]int, 0, len(found))
 	for pid := range found {
 		pids = append(pids, pid)
@@ -164,7 +164,7 @@ func (c *Cluster) processes() ([]int, error) {
 	return pids, nil
 }
 
-// processesInNetns returns the processes in the network namespace at path.
+// processesInNetns returns the processes in the network namespace at a path.
 func processesInNetns(path string) ([]int, error) {
 	var want syscall.Stat_t
 	if err := syscall.Stat(path, &want); errors.Is(err, fs.ErrNotExist) {
@@ -184,7 +184,7 @@ func processesInNetns(path string) ([]int, error) {
 		}
 		var got syscall.Stat_t
 		if syscall.Stat(filepath.Join("/proc", e.Name(), "ns", "net"), &got) != nil {
-			continue // it has exited or is a kernel thread
+			continue // the process has exited or is a kernel thread
 		}
 		if got.Dev == want.Dev && got.Ino == want.Ino {
 			pids = append(pids, pid)
@@ -193,8 +193,8 @@ func processesInNetns(path string) ([]int, error) {
 	return pids, nil
 }
 
-// removeNetwork deletes the namespace and the host's end of the link. Their addresses, routes and rules disappear with
-// them.
+// removeNetwork deletes the network namespace and the host's end of the link. This also deletes their addresses, routes
+// and rules.
 func removeNetwork() error {
 	var errs []error
 	if _, err := os.Stat(filepath.Join("/sys/class/net", hostLink)); err == nil {
@@ -243,7 +243,8 @@ func mountsWithin(dir string) ([]string, error) {
 	return inside, nil
 }
 
-// removeForeign removes what components wrote outside the state folder, and the folders that did not exist before.
+// removeForeign removes the files that components wrote outside the state folder, and folders that did not exist before
+// the cluster.
 func (c *Cluster) removeForeign() error {
 	var errs []error
 	remove := func(pattern string, ours func(path string) bool) {
@@ -269,7 +270,7 @@ func (c *Cluster) removeForeign() error {
 	for _, dir := range slices.Backward(c.Made) {
 		entries, err := os.ReadDir(dir)
 		if err != nil || len(entries) > 0 {
-			continue // another program uses it by now
+			continue // another program uses the folder now
 		}
 		for syscall.Unmount(dir, syscall.MNT_DETACH) == nil { // iproute2 mounts /run/netns over itself
 		}
@@ -278,7 +279,7 @@ func (c *Cluster) removeForeign() error {
 	return errors.Join(errs...)
 }
 
-// deadSocket reports whether path is a socket on which no process listens.
+// deadSocket reports whether path is a socket on which no process listens any more.
 func deadSocket(path string) bool {
 	conn, err := net.Dial("unix", path)
 	if err == nil {
@@ -287,7 +288,7 @@ func deadSocket(path string) bool {
 	return errors.Is(err, syscall.ECONNREFUSED)
 }
 
-// missingFolders returns the folders that do not exist.
+// missingFolders returns those of the folders that do not exist.
 func missingFolders(folders []string) []string {
 	var missing []string
 	for _, dir := range folders {
@@ -298,7 +299,7 @@ func missingFolders(folders []string) []string {
 	return missing
 }
 
-// restoreSysctls restores the host's kernel settings, unless the machine was restarted, which has reset them.
+// restoreSysctls restores the host's kernel settings. If the machine was rebooted, the settings were reset already.
 func (c *Cluster) restoreSysctls() error {
 	if boot, err := bootID(); err != nil || boot != c.Boot {
 		return err

@@ -23,28 +23,28 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// Images that the cluster itself needs.
+// pauseImage and corednsImage are the images that the cluster itself needs.
 const (
 	pauseImage   = "localhost/geobench-pause:" + pauseVersion
 	corednsImage = "localhost/geobench-coredns:" + corednsVersion
 )
 
-// nonroot is the user of images. Their /etc/passwd gives it the name nonroot.
+// nonroot is the user and group of images. /etc/passwd in the images names the user nonroot.
 const nonroot = "65532:65532"
 
-// imageSpec describes an image with one layer, which contains a static program or the contents of a folder.
+// imageSpec describes an image with one layer. The layer contains a static program or the contents of a folder.
 type imageSpec struct {
 	name       string   // repository and tag
-	binary     string   // path of the program; it becomes /BASENAME in the image
-	root       string   // folder to use instead of binary
-	entrypoint []string // the program itself if empty
+	binary     string   // path of the program, which becomes /BASENAME in the image
+	root       string   // folder whose contents become the layer, in place of a program
+	entrypoint []string // command of the image; the program if empty
 	env        []string // NAME=VALUE; PATH=/ if empty
 	user       string   // UID or UID:GID
 	workdir    string
 }
 
-// writeImage writes an image as a docker-archive. The same spec and program give the same bytes, independent of time,
-// user and machine.
+// writeImage writes an image as a docker-archive. The same spec and program always yield the same bytes, whatever the
+// time, the user and the machine are.
 func writeImage(spec imageSpec, out string) error {
 	tag, err := name.NewTag(spec.name, name.StrictValidation)
 	if err != nil {
@@ -108,8 +108,8 @@ func newImage(spec imageSpec) (v1.Image, error) {
 	return mutate.ConfigFile(img, config)
 }
 
-// rootFilesystem returns the layer of an image with a program: the program, /etc/passwd and /etc/group, and /tmp, in
-// sorted order and without times.
+// rootFilesystem returns the layer of an image with a program. It contains the program, /etc/passwd, /etc/group and
+// /tmp, in sorted order and without times.
 func rootFilesystem(binary string) ([]byte, error) {
 	program, err := os.ReadFile(binary)
 	if err != nil {
@@ -150,8 +150,8 @@ func rootFilesystem(binary string) ([]byte, error) {
 	return layer.Bytes(), err
 }
 
-// folderFilesystem returns the layer of an image with a folder: its files, folders and symbolic links, in sorted order,
-// without times and owned by root.
+// folderFilesystem returns the layer of an image with the contents of a folder: its files, subfolders and symbolic
+// links, in sorted order, without times, and owned by root.
 func folderFilesystem(root string) ([]byte, error) {
 	var layer bytes.Buffer
 	w := tar.NewWriter(&layer)
@@ -205,8 +205,9 @@ func folderFilesystem(root string) ([]byte, error) {
 	return layer.Bytes(), nil
 }
 
-// staticArchitecture returns the architecture of a program in Go's notation. An image without libraries can run only a
-// statically linked program for Linux. Other programs are refused here, or else the pod would fail with "not found".
+// staticArchitecture returns the architecture of a program in Go's notation. It returns an error if the program is not
+// statically linked for Linux. An image without libraries cannot run such a program: its pod would fail with the
+// misleading error "not found".
 func staticArchitecture(binary string) (string, error) {
 	f, err := elf.Open(binary)
 	if err != nil {
@@ -243,7 +244,7 @@ func archiveTags(archive string) ([]string, error) {
 	return tags, nil
 }
 
-// load imports a docker-archive, and returns once the kubelet can use its images.
+// load imports the images of a docker-archive. It returns their names once the kubelet can use them.
 func (c *Cluster) load(ctx context.Context, archive string) ([]string, error) {
 	tags, err := archiveTags(archive)
 	if err != nil {
@@ -265,8 +266,8 @@ func (c *Cluster) load(ctx context.Context, archive string) ([]string, error) {
 	}
 }
 
-// imagesKnown reports whether the container runtime interface knows all the images. It is informed of an import by an
-// event and then labels the image. A pod that is created before that would try to pull the image.
+// imagesKnown reports whether the container runtime interface (CRI) knows all the images. An event notifies it of an
+// import, and it then labels the image. A pod that is created earlier would try to pull the image.
 func (c *Cluster) imagesKnown(ctx context.Context, tags []string) (bool, error) {
 	out, err := c.ctr(ctx, "images", "list", "-q", `labels."io.cri-containerd.image"==managed`)
 	if err != nil {
@@ -281,7 +282,7 @@ func (c *Cluster) imagesKnown(ctx context.Context, tags []string) (bool, error) 
 	return true, nil
 }
 
-// ensureImage builds and loads an image of a component of the cluster.
+// ensureImage builds and loads the image of a component, unless it is already loaded.
 func (c *Cluster) ensureImage(ctx context.Context, tag, component string) error {
 	if known, err := c.imagesKnown(ctx, []string{tag}); err != nil || known {
 		return err

@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// buildProgram compiles a small program for Linux.
+// buildProgram compiles a small program for linux/amd64 and returns its path.
 func buildProgram(t *testing.T, flags ...string) string {
 	t.Helper()
 	return buildProgramFor(t, "amd64", flags...)
@@ -186,7 +186,7 @@ func TestImageOfFolder(t *testing.T) {
 
 func TestImageRefusals(t *testing.T) {
 	program := buildProgram(t)
-	dynamic := buildProgram(t, "-buildmode=pie") // names the dynamic linker even without cgo
+	dynamic := buildProgram(t, "-buildmode=pie") // requires a dynamic linker even without cgo
 	script := filepath.Join(t.TempDir(), "script")
 	if err := os.WriteFile(script, []byte("#!/bin/sh\n"), 0o755); err != nil {
 		t.Fatal(err)

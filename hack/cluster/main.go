@@ -69,7 +69,7 @@ func execute(ctx context.Context, args []string) error {
 	return command(ctx, c, args[1:])
 }
 
-// progress prints messages with the seconds since the start to standard error. Standard output is for results only.
+// progress prints messages to standard error, with the seconds since the start. Standard output contains only results.
 type progress struct{ start time.Time }
 
 func newProgress() *progress { return &progress{time.Now()} }
@@ -78,10 +78,10 @@ func (p *progress) say(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "[%6.1fs] %s\n", time.Since(p.start).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// lockPath is outside the state folder, because down deletes that.
+// lockPath is outside the state folder, because the command down deletes that folder.
 const lockPath = "/run/lock/geobench-cluster"
 
-// exclusive blocks until no other invocation changes the cluster.
+// exclusive waits until no other invocation changes the cluster. It returns a function that releases the lock.
 func exclusive() (release func(), err error) {
 	if err := requireRoot(); err != nil {
 		return nil, err
@@ -114,13 +114,13 @@ func cmdUp(ctx context.Context, c *Cluster, args []string) error {
 		return err
 	}
 	p.say("the cluster is up; use it with")
-	// kubectl's cache must not survive the cluster: the next cluster at this address may serve other resources.
+	// kubectl's cache must not outlive the cluster, because the next cluster at this address may serve other resources.
 	fmt.Printf("export KUBECONFIG=%s\nexport KUBECACHEDIR=%s\nexport PATH=%s:$PATH\n",
 		c.kubeconfig(), c.kubectlCache(), filepath.Dir(c.binary("kubernetes", "kubectl")))
 	return nil
 }
 
-// explain prints the log of the component that caused an error.
+// explain prints the end of the log of the component that caused an error.
 func (c *Cluster) explain(err error) {
 	var blamed *componentError
 	if !errors.As(err, &blamed) {
@@ -293,7 +293,7 @@ func cmdRestart(ctx context.Context, c *Cluster, args []string) error {
 	return nil
 }
 
-// parse parses flags and checks the number of the remaining arguments. most < 0 allows any number.
+// parse parses the flags and checks the number of the remaining arguments. A negative most permits any number.
 func parse(flags *flag.FlagSet, args []string, least, most int) error {
 	if err := flags.Parse(args); err != nil {
 		return err

@@ -13,24 +13,24 @@ import (
 	"strings"
 )
 
-// The names of the two ends of the link between the host and the node's network namespace.
+// hostLink and nodeLink are the names of the two ends of the link between the host and the node's network namespace.
 const (
 	hostLink = "geobench0"
 	nodeLink = "node0"
 )
 
-// netnsPath is the path of the node's network namespace in iproute2.
+// netnsPath is the path at which iproute2 mounts the node's network namespace.
 const netnsPath = "/run/netns/" + netnsName
 
-// Subnets are the cluster's address ranges, parts of one private /16 that the host does not use.
+// Subnets are the address ranges of the cluster. They are parts of one private /16 that the host does not use.
 type Subnets struct {
-	Base     netip.Prefix `json:"base"`     // the whole range; the host routes it to the node
-	Link     netip.Prefix `json:"link"`     // addresses of the host and the node
+	Base     netip.Prefix `json:"base"`     // the whole /16, which the host routes to the node
+	Link     netip.Prefix `json:"link"`     // addresses of the host and the node on the link
 	Services netip.Prefix `json:"services"` // cluster IPs
 	Pods     netip.Prefix `json:"pods"`
 }
 
-// subnetsIn divides a /16 into subnets.
+// subnetsIn divides a /16 into the subnets of a cluster.
 func subnetsIn(base netip.Prefix) Subnets {
 	a := base.Addr().As4()
 	at := func(third byte, bits int) netip.Prefix {
@@ -45,8 +45,8 @@ func (s Subnets) Host() netip.Addr { return nth(s.Link, 1) }
 // Node returns the node's address, on which the API server listens.
 func (s Subnets) Node() netip.Addr { return nth(s.Link, 2) }
 
-// APIService returns the cluster IP of the service `kubernetes`: by convention of the API server, the first of the
-// range.
+// APIService returns the cluster IP of the service `kubernetes`. By a convention of the API server, it is the first
+// address of the range.
 func (s Subnets) APIService() netip.Addr { return nth(s.Services, 1) }
 
 // DNSService returns the cluster IP of the service `kube-dns`.
@@ -59,7 +59,7 @@ func nth(p netip.Prefix, n byte) netip.Addr {
 	return netip.AddrFrom4(a)
 }
 
-// chooseSubnets returns subnets in the first private /16 that overlaps no used range.
+// chooseSubnets returns subnets in the first private /16 that does not overlap a used range.
 func chooseSubnets(used []netip.Prefix) (Subnets, error) {
 	for second := byte(231); second < 250; second++ {
 		base := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, second, 0, 0}), 16)
@@ -77,7 +77,8 @@ func chooseSubnets(used []netip.Prefix) (Subnets, error) {
 	return Subnets{}, errors.New("10.231.0.0/16 to 10.249.0.0/16 all overlap a route or a name server of the host: one must be free")
 }
 
-// usedPrefixes returns the networks to which the host has routes, except the default route, and its DNS servers.
+// usedPrefixes returns the networks to which the host has routes, apart from the default route, and the addresses of
+// its DNS servers.
 func usedPrefixes(ctx context.Context) ([]netip.Prefix, error) {
 	out, err := run(ctx, "ip", "-json", "-4", "route", "show", "table", "all")
 	if err != nil {
@@ -87,11 +88,11 @@ func usedPrefixes(ctx context.Context) ([]netip.Prefix, error) {
 	if err != nil {
 		return nil, err
 	}
-	resolv, _ := os.ReadFile("/etc/resolv.conf") // without this file, the host has no DNS server that could conflict
+	resolv, _ := os.ReadFile("/etc/resolv.conf") // without this file there is no DNS server whose address could conflict
 	return append(used, nameServers(resolv)...), nil
 }
 
-// routePrefixes returns the destinations in the output of `ip -json route`.
+// routePrefixes returns the destinations in the output of `ip -json route`, apart from the default route.
 func routePrefixes(routes []byte) ([]netip.Prefix, error) {
 	var list []struct {
 		Dst string `json:"dst"`
@@ -129,10 +130,11 @@ func nameServers(resolv []byte) []netip.Prefix {
 	return prefixes
 }
 
-// ensureNetwork creates the missing parts of the namespace, the link to it and the routes.
+// ensureNetwork creates those parts of the network namespace, the link and the routes that do not exist yet.
 //
-// The host can reach nodes, pods and services. In the other direction, only the host is reachable. All other
-// destinations fail immediately instead of after a timeout, so no packet of the cluster leaves the machine.
+// The host can reach the node, pods and services. In the other direction, pods can reach only the host. Connections to
+// all other destinations fail immediately instead of after a timeout, so that no packet of the cluster leaves the
+// machine.
 func (c *Cluster) ensureNetwork(ctx context.Context) error {
 	ip := func(args ...string) error {
 		_, err := run(ctx, "ip", args...)
@@ -166,7 +168,7 @@ func (c *Cluster) ensureNetwork(ctx context.Context) error {
 		{"ip", "link", "set", "lo", "up"},
 		{"ip", "address", "replace", fmt.Sprintf("%s/%d", s.Node(), bits), "dev", nodeLink},
 		{"ip", "link", "set", nodeLink, "up"},
-		// Cluster IPs are translated after routing, so the node's own processes need some route to them.
+		// Addresses of services are translated after routing, so the processes of the node need a route to them.
 		{"ip", "route", "replace", s.Services.String(), "dev", nodeLink},
 		{"ip", "route", "replace", "unreachable", "default"},
 		{"sysctl", "-qw", "net.ipv4.ip_forward=1"},

@@ -20,7 +20,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// refName is the annotation that names an image in a layout (OCI image specification, annotations).
+// refName is the annotation with the name of an image in a layout (OCI image specification, annotations).
 const refName = "org.opencontainers.image.ref.name"
 
 func cmdOCI(_ context.Context, _ *Cluster, args []string) error {
@@ -41,8 +41,8 @@ func cmdOCI(_ context.Context, _ *Cluster, args []string) error {
 	return nil
 }
 
-// writeLayout writes an OCI image layout as a tar file: one image for each static program, below an index that selects
-// by architecture. It returns the digest of the index. The same programs give the same bytes.
+// writeLayout writes an OCI image layout as a tar file. It has one image for each static program, and an index that
+// selects an image by architecture. It returns the digest of the index. The same programs always yield the same bytes.
 func writeLayout(tag string, binaries []string, out string) (digest string, err error) {
 	ref, err := name.NewTag(tag, name.StrictValidation)
 	if err != nil {
@@ -87,7 +87,8 @@ func writeLayout(tag string, binaries []string, out string) (digest string, err 
 	return hash.String(), tarFolder(dir, out)
 }
 
-// tarFolder writes a folder's files in sorted order and without times. The archive replaces out once it is complete.
+// tarFolder writes the files of a folder to a tar file, in sorted order and without times. The file out is replaced
+// only when the archive is complete.
 func tarFolder(dir, out string) error {
 	if err := os.MkdirAll(filepath.Dir(out), 0o755); err != nil {
 		return err

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 )
 
-// The layout has an index with an image for each architecture, and the same bytes each time.
+// The layout has an index with one image for each architecture. It has the same bytes each time.
 func TestImageLayout(t *testing.T) {
 	programs := []string{buildProgramFor(t, "amd64"), buildProgramFor(t, "arm64")}
 	var archives [2][]byte

@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// cniPlugins is the installation folder of Debian's containernetworking-plugins.
+// cniPlugins is the folder into which Debian's containernetworking-plugins are installed.
 const cniPlugins = "/usr/lib/cni"
 
-// packages maps each required distribution package to a program that exists if the package is installed.
+// packages has the required distribution packages. Each has a program that exists if the package is installed.
 var packages = []struct{ name, program string }{
 	{"runc", "runc"},
 	{"containernetworking-plugins", cniPlugins + "/ptp"},
 	{"iptables", "iptables"},
-	{"nftables", "nft"}, // kube-proxy uses it to write its rules
+	{"nftables", "nft"}, // kube-proxy writes its rules with it
 	{"ipset", "ipset"},
 	{"conntrack", "conntrack"},
 	{"socat", "socat"},
@@ -26,7 +26,7 @@ var packages = []struct{ name, program string }{
 	{"util-linux", "nsenter"},
 }
 
-// ensurePackages installs the missing packages.
+// ensurePackages installs those required packages that are missing.
 func ensurePackages(ctx context.Context, p *progress) error {
 	missing := missingPackages()
 	if len(missing) == 0 {
@@ -42,7 +42,7 @@ func ensurePackages(ctx context.Context, p *progress) error {
 	}
 	install := append([]string{"install", "-y", "--no-install-recommends"}, missing...)
 	if _, err := run(ctx, "apt-get", install...); err != nil {
-		// The usual reason is that the package lists are missing or outdated.
+		// Usually the package lists are missing or outdated, so update them and try again.
 		if _, err := run(ctx, "apt-get", "update"); err != nil {
 			return err
 		}

@@ -21,17 +21,17 @@ import (
 	"time"
 )
 
-// validity is the validity of every certificate. A local cluster exists for hours.
+// validity is the validity of every certificate. It is much longer than the life of a local cluster.
 const validity = 365 * 24 * time.Hour
 
-// identity is a client certificate that the API server maps to a user and groups.
+// identity is a client certificate, which the API server maps to a user and groups.
 type identity struct {
-	name   string // file name
+	name   string // name of the files, without extension
 	user   string
 	groups []string
 }
 
-// identities lists the clients of the API server. kubelet-client is the identity with which the API server connects to
+// identities has the clients of the API server. kubelet-client is the identity of the API server when it connects to
 // the kubelet.
 var identities = []identity{
 	{"admin", "admin", []string{"system:masters"}},
@@ -49,9 +49,10 @@ type authority struct {
 	key  crypto.Signer
 }
 
-// writePKI writes the cluster's keys and certificates to dir. These are a certificate authority (ca), the node's
-// serving certificate (node), the key for service account tokens (service-accounts), and a client certificate per
-// identity. Each is stored as NAME.crt and NAME.key. It writes all of them or none, and keeps existing files.
+// writePKI writes the keys and certificates of the cluster to dir. These are a certificate authority (ca), the serving
+// certificate of the node (node), the key for service account tokens (service-accounts), and a client certificate for
+// each identity. Each is stored as NAME.crt and NAME.key. If dir exists, writePKI keeps it. Otherwise it writes all
+// files or none.
 func writePKI(dir string, subnets Subnets, now time.Time) error {
 	if _, err := os.Stat(dir); err == nil {
 		return nil
@@ -101,7 +102,7 @@ func writePKI(dir string, subnets Subnets, now time.Time) error {
 	return os.Rename(tmp, dir)
 }
 
-// newAuthority returns a new self-signed certificate authority.
+// newAuthority returns a certificate authority with a new key and a self-signed certificate.
 func newAuthority(now time.Time) (*authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -127,7 +128,7 @@ func newAuthority(now time.Time) (*authority, error) {
 	return &authority{cert: cert, pem: encodePEM("CERTIFICATE", der), key: key}, nil
 }
 
-// issue completes a certificate, signs it with a new key, and writes both.
+// issue completes a certificate, signs it, and writes it together with a new key.
 func (a *authority) issue(dir, name string, cert *x509.Certificate, now time.Time) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -137,7 +138,7 @@ func (a *authority) issue(dir, name string, cert *x509.Certificate, now time.Tim
 	if err != nil {
 		return err
 	}
-	// The extra hour is for clocks that are set back.
+	// Start an hour earlier, in case a clock is set back.
 	cert.NotBefore, cert.NotAfter = now.Add(-time.Hour), now.Add(validity)
 	cert.KeyUsage = x509.KeyUsageDigitalSignature
 	der, err := x509.CreateCertificate(rand.Reader, cert, a.cert, key.Public(), a.key)
@@ -147,7 +148,7 @@ func (a *authority) issue(dir, name string, cert *x509.Certificate, now time.Tim
 	return writePair(dir, name, encodePEM("CERTIFICATE", der), key)
 }
 
-// writeServiceAccountKey writes a key pair instead of a certificate, because only the API server signs and verifies
+// writeServiceAccountKey writes a key pair. It needs no certificate, because only the API server signs and verifies
 // tokens.
 func writeServiceAccountKey(dir string) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -196,7 +197,8 @@ contexts:
 current-context: {{.Cluster}}
 `))
 
-// renderKubeconfig returns a kubeconfig that contains its certificates, so that the file can be copied to any place.
+// renderKubeconfig returns a kubeconfig that contains its certificates and key, so that the file can be copied to any
+// place.
 func renderKubeconfig(pkiDir, identity, server string) ([]byte, error) {
 	data := map[string]string{"Cluster": nodeName, "User": identity, "Server": server}
 	for field, file := range map[string]string{"CA": "ca.crt", "Cert": identity + ".crt", "Key": identity + ".key"} {

@@ -14,7 +14,7 @@ import (
 
 var testSubnets = subnetsIn(netip.MustParsePrefix("10.231.0.0/16"))
 
-// testPKI writes a PKI with a fixed creation time.
+// testPKI creates a PKI at a fixed time, and returns its folder and the time.
 func testPKI(t *testing.T) (dir string, now time.Time) {
 	t.Helper()
 	dir, now = filepath.Join(t.TempDir(), "pki"), time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// Process is a long-lived process. The process id alone does not identify it, because the kernel reuses ids. The id,
-// the start time and the boot of the machine together do.
+// Process identifies a long-lived process. The process ID alone does not suffice, because the kernel reuses IDs.
+// Together with the start time and the boot of the machine, it is unique.
 type Process struct {
 	PID     int      `json:"pid"`
 	Start   uint64   `json:"start"` // clock ticks since the machine started
@@ -21,8 +21,8 @@ type Process struct {
 	Command []string `json:"command"`
 }
 
-// startProcess starts a command in a separate session and appends its output to a log, so that the command survives
-// this program and its terminal.
+// startProcess starts a command in its own session, so that the command outlives this program and its terminal. The
+// output of the command is appended to a log.
 func startProcess(command, env []string, logPath string) (Process, error) {
 	log, err := os.OpenFile(logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o640)
 	if err != nil {
@@ -47,12 +47,12 @@ func startProcess(command, env []string, logPath string) (Process, error) {
 		_ = cmd.Wait()
 		return Process{}, err
 	}
-	// Reap it if it exits while this program is running; afterwards, init reaps it.
+	// Reap the process if it exits while this program runs. Otherwise, init reaps it.
 	go func() { _ = cmd.Wait() }()
 	return p, nil
 }
 
-// Alive reports whether the recorded process is still running. A later process with the same id does not count.
+// Alive reports whether the recorded process is still running. It returns false for a later process with the same ID.
 func (p Process) Alive() bool {
 	if p.PID <= 0 {
 		return false
@@ -65,9 +65,9 @@ func (p Process) Alive() bool {
 	return err == nil && start == p.Start && state != 'Z' && state != 'X'
 }
 
-// Stop asks the process to exit, and kills it after the grace period.
+// Stop asks the process to exit, and kills it if it is still running after the grace period.
 func (p Process) Stop(grace time.Duration) error {
-	// Open the handle before the check, so that the signal cannot reach a later process with the same id.
+	// Open a handle of the process before the check, so that the signal cannot reach a later process with the same ID.
 	handle, err := os.FindProcess(p.PID)
 	if err != nil {
 		return nil
@@ -103,15 +103,15 @@ func readStat(pid int) (start uint64, state byte, err error) {
 	return parseStat(b)
 }
 
-// parseStat returns the fields `state` and `starttime` of /proc/PID/stat. The program's name, which precedes them in
-// parentheses, may itself contain spaces and parentheses.
+// parseStat returns the fields `state` and `starttime` of /proc/PID/stat. The name of the program, which precedes these
+// fields in parentheses, may itself contain spaces and parentheses.
 func parseStat(stat []byte) (start uint64, state byte, err error) {
 	after := bytes.LastIndexByte(stat, ')')
 	if after < 0 {
 		return 0, 0, fmt.Errorf("not a /proc/PID/stat line: %q", stat)
 	}
 	fields := bytes.Fields(stat[after+1:])
-	const stateField, startField = 3, 22 // numbered from 1, as in proc(5); the first field after the name is field 3
+	const stateField, startField = 3, 22 // numbered from 1 as in proc(5), so that the first field after the name is field 3
 	if len(fields) <= startField-stateField {
 		return 0, 0, fmt.Errorf("/proc/PID/stat has %d fields after the name, needs %d", len(fields), startField-stateField+1)
 	}
@@ -119,9 +119,9 @@ func parseStat(stat []byte) (start uint64, state byte, err error) {
 	return start, fields[0][0], err
 }
 
-// keepToOurselves marks the inherited files of this process as close-on-exec. Otherwise a component, which survives
-// this process, would keep them open. Examples are the lock of `flock FILE cluster.sh up`, and the pipe of a process
-// that reads the output.
+// keepToOurselves marks the files that this process inherited as close-on-exec. Otherwise a component would inherit
+// them in turn, and keep them open after this process has exited. Examples are the lock of `flock FILE cluster.sh up`,
+// and a pipe to a process that reads our output.
 func keepToOurselves() {
 	entries, err := os.ReadDir("/proc/self/fd")
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// self returns the process of this test, as up would have recorded it.
+// self returns the process of this test in the form in which up records processes.
 func self(t *testing.T) Process {
 	t.Helper()
 	boot, err := bootID()
@@ -46,7 +46,7 @@ func TestAliveTellsAReusedID(t *testing.T) {
 	}
 }
 
-// Without the check, this test would kill itself.
+// Without the check of the start time, Stop would kill the process of this test.
 func TestStopLeavesALaterOwnerOfTheIDAlone(t *testing.T) {
 	reused := self(t)
 	reused.Start--
@@ -98,14 +98,14 @@ func TestParseMounts(t *testing.T) {
 	}
 }
 
-// A component must not keep a lock that the caller of `up` holds.
+// A component must not inherit a lock that the caller of `up` holds.
 func TestInheritedFilesAreNotPassedOn(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	if _, err := syscall.Dup(int(w.Fd())); err != nil { // like an inherited file: without close-on-exec
+	if _, err := syscall.Dup(int(w.Fd())); err != nil { // without close-on-exec, like an inherited file
 		t.Fatal(err)
 	}
 	list := func() string {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// status prints a line for each component and for the node, and returns an error unless everything is healthy.
+// status prints a line for each component and for the node. It returns an error if any of them is not healthy.
 func (c *Cluster) status(ctx context.Context, w io.Writer) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "COMPONENT\tPID\tMEMORY\tHEALTH")
@@ -58,7 +58,7 @@ func (c *Cluster) status(ctx context.Context, w io.Writer) error {
 	return nil
 }
 
-// residentMemory formats the resident memory of a process for people.
+// residentMemory returns the resident memory of a process as text.
 func residentMemory(pid int) string {
 	b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "statm"))
 	if err != nil {

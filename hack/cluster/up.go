@@ -9,19 +9,20 @@ import (
 	"time"
 )
 
-// startTimeout bounds the wait for each component. Usually it takes five seconds; on a busy machine it takes longer.
+// startTimeout is the maximum time for the start of a component. A start usually takes five seconds, and longer on a
+// busy machine.
 const startTimeout = 2 * time.Minute
 
-// stopGrace is the time that a component may take to exit before a restart kills it.
+// stopGrace is the time that a component has to exit before a restart kills it.
 const stopGrace = 10 * time.Second
 
-// hostSysctls lists the kernel settings of the host that the kubelet changes.
+// hostSysctls are the kernel settings of the host that the kubelet changes.
 var hostSysctls = []string{
 	"vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops",
 	"kernel/keys/root_maxkeys", "kernel/keys/root_maxbytes",
 }
 
-// up brings the cluster from any state to a state in which pods run and names resolve.
+// up takes the cluster from any state to a state in which pods run and names resolve.
 func (c *Cluster) up(ctx context.Context, p *progress, labels map[string]string) error {
 	if c.exists() {
 		boot, err := bootID()
@@ -60,7 +61,7 @@ func (c *Cluster) up(ctx context.Context, p *progress, labels map[string]string)
 	return c.label(ctx, labels)
 }
 
-// choose makes the choices that must not change until down, and stores them before anything is created.
+// choose makes the choices in Config and stores them, before anything else is created.
 func (c *Cluster) choose(ctx context.Context, p *progress) error {
 	if entries, err := os.ReadDir(c.State); err == nil && len(entries) > 0 {
 		return fmt.Errorf("%s is not empty and was not made by this program: point GEOBENCH_STATE at a folder that does not exist", c.State)
@@ -89,7 +90,7 @@ func (c *Cluster) choose(ctx context.Context, p *progress) error {
 	return c.save()
 }
 
-// prepare creates everything that components need before they start.
+// prepare creates everything that must exist before components start.
 func (c *Cluster) prepare(ctx context.Context) error {
 	for _, dir := range []string{"run", "logs", "conf", "images"} {
 		if err := os.MkdirAll(c.path(dir), 0o755); err != nil {
@@ -108,8 +109,8 @@ func (c *Cluster) prepare(ctx context.Context) error {
 	return c.writeConfigs()
 }
 
-// startControlPlane starts the API server and its dependencies. It also starts containerd, which can import images
-// while the API server starts.
+// startControlPlane starts the API server and etcd. It also starts containerd and imports images into it while the API
+// server starts.
 func (c *Cluster) startControlPlane(ctx context.Context, p *progress) error {
 	for _, name := range []string{"etcd", "kube-apiserver", "containerd"} {
 		if err := c.startNamed(name); err != nil {
@@ -132,7 +133,7 @@ func (c *Cluster) startControlPlane(ctx context.Context, p *progress) error {
 	return nil
 }
 
-// startNode starts the components that run pods, and waits until pods can run and resolve names.
+// startNode starts the components that run pods. It waits until pods can run and resolve names.
 func (c *Cluster) startNode(ctx context.Context, p *progress) error {
 	rest := []string{"kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy"}
 	for _, name := range rest {
@@ -169,8 +170,8 @@ func (c *Cluster) startNode(ctx context.Context, p *progress) error {
 	return nil
 }
 
-// resolvesSoon checks within a fraction of a second whether names resolve, to decide whether the cluster needs a DNS
-// server.
+// resolvesSoon checks whether names resolve within a fraction of a second. If they do, the DNS server need not be
+// installed.
 func (c *Cluster) resolvesSoon(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
 	defer cancel()
@@ -197,7 +198,7 @@ func (c *Cluster) awaitNamed(ctx context.Context, p *progress, name string) erro
 	return nil
 }
 
-// restart stops one component and starts it again, and waits until it is healthy.
+// restart stops a component, starts it again, and waits until it is healthy.
 func (c *Cluster) restart(ctx context.Context, p *progress, name string) error {
 	comp, err := c.component(name)
 	if err != nil {
@@ -243,7 +244,8 @@ func (c *Cluster) nodeReady(ctx context.Context) error {
 	return errors.New("kubelet has not reported yet")
 }
 
-// serviceAccountExists returns nil if pods can be created in the default namespace.
+// serviceAccountExists returns nil if the default namespace has its service account, which is necessary for creating
+// pods.
 func (c *Cluster) serviceAccountExists(ctx context.Context) error {
 	return c.get(ctx, c.server()+"/api/v1/namespaces/default/serviceaccounts/default", nil)
 }

@@ -1,6 +1,6 @@
-// Command coverage reads a Go coverage profile and prints a table of packages with the share of executed statements.
-// Below the table, it lists the blocks that were never executed, by function: this code is not reached by scenarios
-// alone. hack/coverage.sh creates the profile.
+// Command coverage reads a Go coverage profile and prints the share of executed statements in each package. Below this
+// table, it lists the blocks that were never executed, by function. With a profile from hack/coverage.sh, this is the
+// code that scenarios do not reach.
 package main
 
 import (
@@ -45,7 +45,7 @@ func command(profile string, out io.Writer) error {
 	return table(blocks, out)
 }
 
-// block is a sequence of statements.
+// block is a sequence of statements in a profile.
 type block struct {
 	file       string
 	line       int
@@ -54,7 +54,7 @@ type block struct {
 	executed   bool
 }
 
-// read reads a profile, in which the same block may occur several times.
+// read reads a profile. The same block may occur several times in it.
 func read(r io.Reader) ([]block, error) {
 	all := map[string]*block{}
 	lines := bufio.NewScanner(r)
@@ -91,14 +91,14 @@ func read(r io.Reader) ([]block, error) {
 	return sorted, lines.Err()
 }
 
-// left reports whether scenarios are not expected to reach a file: variants that are faulty on purpose, code only for
-// tests, and the program itself.
+// left reports whether a file is excluded, because scenarios are not expected to reach it: variants that are faulty on
+// purpose, code only for tests, and the program itself.
 func left(file string) bool {
 	dir := path.Base(path.Dir(file))
 	return path.Base(file) == "broken.go" || dir == "broken" || dir == "protocoltest" || strings.HasPrefix(file, "cmd/")
 }
 
-// table prints the packages and the blocks that were never executed.
+// table prints the packages, and then the blocks that were never executed.
 func table(blocks []block, out io.Writer) error {
 	type sum struct{ executed, all, excluded int }
 	packages := map[string]*sum{}
@@ -149,7 +149,7 @@ var parsed = map[string]*scanned{}
 // files contains the positions of all parsed files.
 var files = token.NewFileSet()
 
-// parse returns the scanned file for a name in a profile.
+// parse returns the scanned file for the name of a file in a profile.
 func parse(file string) (*scanned, error) {
 	if parsed[file] == nil {
 		s, err := scan(file)
@@ -161,7 +161,7 @@ func parse(file string) (*scanned, error) {
 	return parsed[file], nil
 }
 
-// function returns the name of the function that contains a line.
+// function returns the name of the function that contains a line, or "-" if there is none.
 func (s *scanned) function(line int) string {
 	for _, d := range s.file.Decls {
 		f, is := d.(*ast.FuncDecl)

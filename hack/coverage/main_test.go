@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A block that occurs in a profile several times counts once, and as executed if any entry is executed. Blocks that
-// were not executed are listed by function.
+// A block that occurs several times in a profile counts once. It counts as executed if it was executed in any of its
+// entries. Blocks that were not executed are listed by function.
 func TestTable(t *testing.T) {
 	t.Chdir("../..")
 	profile := filepath.Join(t.TempDir(), "profile")
@@ -36,7 +36,8 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// The rule excludes exactly the code that no correct scenario can reach: each line states whether it is excluded.
+// The rule excludes exactly the code that no correct scenario can reach. In the source below, a comment at each line
+// says whether the line is excluded.
 func TestRule(t *testing.T) {
 	const source = `package p
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// scanned is a parsed file with the parts that the rule excludes because no correct scenario can reach them.
+// scanned is a parsed file, with the parts that the rule excludes because no correct scenario can reach them.
 type scanned struct {
 	file     *ast.File
 	excluded []span
@@ -17,8 +17,8 @@ type scanned struct {
 // span is a part of a file.
 type span struct{ from, to token.Pos }
 
-// scan parses a file and applies the rule. It looks only at the source, so it also excludes statements that were
-// executed:
+// scan parses a file and applies the rule. The rule depends only on the source, so it also excludes matching statements
+// that were executed. It excludes:
 //
 //   - text for people: functions whose only result is a string, such as String and Error;
 //   - predictions before a run: files law.go, functions law and *Law;
@@ -68,7 +68,7 @@ func makesText(t *ast.FuncType) bool {
 	return is && result.Name == "string"
 }
 
-// branches excludes branches in a function.
+// branches excludes those branches in a function to which the rule applies.
 func (s *scanned) branches(fn *ast.FuncDecl) {
 	decoder := decodes(fn)
 	ast.Inspect(fn.Body, func(n ast.Node) bool {
@@ -88,7 +88,7 @@ func (s *scanned) branches(fn *ast.FuncDecl) {
 	})
 }
 
-// decodes reports whether a function decodes bytes that another node has sent.
+// decodes reports whether a function decodes bytes from another node.
 func decodes(fn *ast.FuncDecl) bool {
 	return strings.HasPrefix(strings.ToLower(fn.Name.Name), "decode") || contains(fn, func(n ast.Node) bool {
 		x, is := n.(*ast.SelectorExpr)
@@ -96,7 +96,7 @@ func decodes(fn *ast.FuncDecl) bool {
 	})
 }
 
-// faulty reports whether a condition is true only in a variant that is faulty on purpose.
+// faulty reports whether a condition holds only in a variant that is faulty on purpose.
 func faulty(cond ast.Expr) bool {
 	switch x := cond.(type) {
 	case *ast.ParenExpr:
@@ -122,7 +122,7 @@ func onError(cond ast.Expr) bool {
 	})
 }
 
-// makesError reports whether a branch creates an error, ignoring nested branches.
+// makesError reports whether a branch creates an error. It ignores nested branches.
 func makesError(branch ast.Node) bool {
 	return contains(branch, func(n ast.Node) bool {
 		call, is := n.(*ast.CallExpr)
@@ -152,7 +152,7 @@ func named(x ast.Expr, name string) bool {
 	return is && id.Name == name
 }
 
-// contains reports whether f is true for a node or one of its descendants, ignoring nested branches.
+// contains reports whether f is true for root or one of its descendants. It ignores nested branches.
 func contains(root ast.Node, f func(ast.Node) bool) (found bool) {
 	ast.Inspect(root, func(n ast.Node) bool {
 		switch n.(type) {

@@ -2,14 +2,14 @@ package main
 
 import "github.com/geobench/geobench/internal/ops/metrics"
 
-// compareDashboard returns the dashboard that compares several runs or several databases.
+// compareDashboard returns the dashboard that compares several runs or databases.
 func compareDashboard() *Dashboard {
 	by := "namespace, run, database"
 	name := "{{namespace}} {{run}} ({{database}})"
 	total := func(m *metrics.Definition) string { return sum(by, "increase("+of(m, ofTxn)+"[$__range])") }
 	committed := total(metrics.Committed)
 	bytes := "sum by (namespace, database) (" + rate(metrics.SentBytes, ofDatabase) + ")"
-	// The work of nodes is for all transactions, whichever types are selected.
+	// Nodes work for all transactions, so divide by all transactions and not only by the selected types.
 	perTransaction := func(of string) string {
 		return of + " / on (namespace, database) group_right () (" + sum(by, rate(metrics.Committed, ofRun)) + " > 0)"
 	}
@@ -59,8 +59,7 @@ func compareDashboard() *Dashboard {
 		})
 }
 
-// nodeCPU returns the CPU time per second of a database's nodes. Each process counts once, however many nodes it
-// contains.
+// nodeCPU returns the CPU time of a database's nodes per second. A process that contains several nodes counts once.
 func nodeCPU(by string) string {
 	return sum(by, "max by ("+list(by, "instance")+") ("+rate(metrics.NodeCPU, ofDatabase)+")")
 }

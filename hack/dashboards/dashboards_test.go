@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Dashboards show all namespaces by default. Runs and databases with the same name in several namespaces must not be
-// added up.
+// By default, dashboards show all namespaces. They must not add up runs or databases that have the same name in
+// different namespaces.
 func TestNamespacesAreKeptApart(t *testing.T) {
 	lists := regexp.MustCompile(`(?:by|on) \(([^)]*)\)`)
 	for _, d := range all() {
@@ -27,7 +27,8 @@ func TestNamespacesAreKeptApart(t *testing.T) {
 	}
 }
 
-// Figures per transaction cover all transactions, because nodes do not report for which transactions they work.
+// Figures per transaction use the number of all transactions, because nodes do not report their work by type of
+// transaction.
 func TestFiguresPerTransactionAreOfAll(t *testing.T) {
 	n := 0
 	for _, p := range compareDashboard().Panels {

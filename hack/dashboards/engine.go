@@ -9,7 +9,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/metrics"
 )
 
-// engineDashboard returns the dashboard about the internals of a database's nodes.
+// engineDashboard returns the dashboard that shows the internals of a database's nodes.
 func engineDashboard() *Dashboard {
 	node := "{{namespace}} {{database}} {{node}}"
 	by := "namespace, database, node"
@@ -81,7 +81,7 @@ func engineDashboard() *Dashboard {
 		})
 }
 
-// topics returns one chart for the counters of each topic, for all engines.
+// topics returns a chart for each topic, with the counters of all engines.
 func topics() (charts []chart) {
 	for _, topic := range protocol.Topics() {
 		charts = append(charts, lines(string(topic), topicText[topic], "ops",
@@ -90,7 +90,7 @@ func topics() (charts []chart) {
 	return charts
 }
 
-// topicText maps each topic to the description of its chart.
+// topicText has the description of the chart for each topic.
 var topicText = map[protocol.Topic]string{
 	protocol.AboutTransactions: "Transactions per second by what they were, as far as the engine tells kinds apart.",
 	protocol.AboutBatches:      "Batches and epochs per second that sequencers closed or groups committed.",
@@ -100,7 +100,8 @@ var topicText = map[protocol.Topic]string{
 	protocol.AboutWork:         "Steps, rows and edges per second that the protocol itself looks at.",
 }
 
-// state returns a chart of the engines' gauges that are log positions if positions is set, or else of all other gauges.
+// state returns a chart of gauges of all engines. If positions is set, these are the gauges with log positions, and
+// otherwise all other gauges.
 func state(title, text string, positions bool) chart {
 	var names []string
 	for _, e := range engines.All() {
@@ -114,8 +115,8 @@ func state(title, text string, positions bool) chart {
 		"{{namespace}} {{database}} {{node}} {{figure}}"})
 }
 
-// oneOf returns a selector for series whose label has one of the given values. The values are names of figures, which
-// contain only letters and underscores.
+// oneOf returns a selector of the series whose label has one of the values. The values are names of figures, so they
+// contain only letters and underscores and need no quoting.
 func oneOf(label string, names []string) string {
 	return label + `=~"` + strings.Join(names, "|") + `"`
 }

@@ -13,11 +13,11 @@ import (
 	"github.com/geobench/geobench/internal/ops/metrics"
 )
 
-// selector is the part of a query that selects an engine's figures: counters by event, or gauges by figure.
+// selector is the part of a query that selects figures of engines: counters by event, or gauges by figure.
 type selector struct {
 	kind protocol.Kind
 	text string
-	// names lists the selected figures; nil selects all.
+	// names has the selected figures; nil if all are selected.
 	names []string
 }
 
@@ -26,8 +26,8 @@ var (
 	matcher   = regexp.MustCompile(`\b(event|figure)(=~|!~|!=|=)"([^"]*)"`)
 )
 
-// selectorsOf returns the selectors of figures in a query. It fails the test if a selector is not a list of names,
-// because the test could not check it.
+// selectorsOf returns the selectors of figures in a query. It fails the test for a selector that is not a list of
+// names, because the test cannot check such a selector.
 func selectorsOf(t *testing.T, expr string) (out []selector) {
 	t.Helper()
 	for _, m := range selectors.FindAllStringSubmatch(expr, -1) {
@@ -47,7 +47,7 @@ func selectorsOf(t *testing.T, expr string) (out []selector) {
 	return out
 }
 
-// has reports whether a database that reports these figures has data for the selector.
+// has reports whether a database of engine e that reports these figures has data for the selector.
 func (s *selector) has(e *protocol.Engine, reported map[string]protocol.Reading) bool {
 	for name := range reported {
 		if f, ok := e.Figure(name); ok && f.Kind == s.kind && (s.names == nil || slices.Contains(s.names, name)) {
@@ -57,8 +57,8 @@ func (s *selector) has(e *protocol.Engine, reported map[string]protocol.Reading)
 	return false
 }
 
-// Every name in a query is a figure of an engine and has the query's kind. If an engine declares one of the names, the
-// query returns data for a database of that engine. The test runs every engine.
+// Every name in a query is a figure of an engine, and has the kind that the query expects. If an engine declares one of
+// the names, the query returns data for databases of the engine. For this, the test runs every engine.
 func TestQueriesOfFiguresHaveData(t *testing.T) {
 	reported := map[string]map[string]protocol.Reading{}
 	for _, e := range engines.All() {
@@ -93,7 +93,7 @@ func TestQueriesOfFiguresHaveData(t *testing.T) {
 	}
 }
 
-// judge returns the problems of a selector, given the figures that the engines report.
+// judge describes the problems of a selector, given the figures that each engine reports.
 func (s *selector) judge(reported map[string]map[string]protocol.Reading) (problems []string) {
 	for _, name := range s.names {
 		if !slices.ContainsFunc(engines.All(), func(e *protocol.Engine) bool {
@@ -114,7 +114,7 @@ func (s *selector) judge(reported map[string]map[string]protocol.Reading) (probl
 	return problems
 }
 
-// The check detects a query that was wrong in the past, and similar queries.
+// The check detects the error in a query of the past, and similar errors.
 func TestWrongQueriesAreFound(t *testing.T) {
 	reported := map[string]map[string]protocol.Reading{}
 	for _, e := range engines.All() {

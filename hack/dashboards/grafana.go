@@ -1,7 +1,7 @@
 package main
 
-// These types are the used part of Grafana's dashboard schema (kind Dashboard, version 41). make check-dashboards
-// checks the output with Grafana's own SDK.
+// The types in this file are the part of Grafana's dashboard schema (kind Dashboard, version 41) that the dashboards
+// use. make check-dashboards checks the output with Grafana's own SDK.
 
 // Dashboard is a dashboard, stored in one file.
 type Dashboard struct {
@@ -65,12 +65,12 @@ type Datasource struct {
 	UID  string `json:"uid"`
 }
 
-// Templating contains the variables.
+// Templating has the variables of a dashboard.
 type Templating struct {
 	List []Variable `json:"list"`
 }
 
-// Variable is a selection at the top of a dashboard.
+// Variable is a selection that users make at the top of a dashboard.
 type Variable struct {
 	Type        string      `json:"type"`
 	Name        string      `json:"name"`
@@ -162,19 +162,19 @@ type Color struct {
 	Mode string `json:"mode"`
 }
 
-// Thresholds colour values or draw lines.
+// Thresholds are limits at which the colour of values changes or lines are drawn.
 type Thresholds struct {
 	Mode  string `json:"mode"`
 	Steps []Step `json:"steps"`
 }
 
-// Step is the colour of values from Value upward. The first step has no value.
+// Step is the colour of values from Value upwards. The first step has no value.
 type Step struct {
 	Color string   `json:"color"`
 	Value *float64 `json:"value"`
 }
 
-// Override changes the display of some series.
+// Override changes how some of the series are displayed.
 type Override struct {
 	Matcher    Matcher    `json:"matcher"`
 	Properties []Property `json:"properties"`
@@ -186,7 +186,7 @@ type Matcher struct {
 	Options any    `json:"options"`
 }
 
-// Property is one changed property.
+// Property is a display property with its value.
 type Property struct {
 	ID    string `json:"id"`
 	Value any    `json:"value"`

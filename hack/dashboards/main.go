@@ -1,6 +1,6 @@
 // Dashboards writes the Grafana dashboards in dashboards/*.json: see make generate. The source is Go instead of JSON,
-// so that queries refer to metrics by their definitions: a renamed metric cannot be missed, and a metric that does not
-// exist does not compile.
+// so that queries refer to the definitions of metrics. If a metric is renamed, queries change as well, and a query for
+// a metric that does not exist does not compile.
 package main
 
 import (
@@ -28,7 +28,7 @@ func all() []*Dashboard {
 	return []*Dashboard{runDashboard(), compareDashboard(), networkDashboard(), engineDashboard(), operatorDashboard()}
 }
 
-// file returns the name of a dashboard's file: its UID without the prefix that distinguishes it from dashboards of
+// file returns the name of a dashboard's file: the UID without the prefix, which distinguishes the UID from those of
 // other authors.
 func file(d *Dashboard) string { return d.UID[len(prefix):] + ".json" }
 

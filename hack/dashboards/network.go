@@ -2,10 +2,11 @@ package main
 
 import "github.com/geobench/geobench/internal/ops/metrics"
 
-// recorded returns the selector of a recorded series of dashboards/rules.yaml.
+// recorded returns the selector of the series that a recording rule of dashboards/rules.yaml creates.
 func recorded(rule string) string { return rule + "{" + ofDatabase + "}" }
 
-// networkDashboard returns the dashboard that compares the network with the declared network and shows its traffic.
+// networkDashboard returns the dashboard that compares the measured network with the declared one, and shows the
+// traffic and its cost.
 func networkDashboard() *Dashboard {
 	link := "namespace, database, region, to"
 	median := "avg by (" + link + ") (" + of(metrics.MedianRTT, ofNode) + ")"

@@ -10,20 +10,20 @@ var source = Datasource{Type: "prometheus", UID: "${datasource}"}
 // query is a PromQL expression and the name of its series.
 type query struct{ expr, legend string }
 
-// chart describes a panel.
+// chart describes a panel of a dashboard.
 type chart struct {
-	kind                     string // timeseries, stat, heatmap, table, state-timeline, bargauge
+	kind                     string // timeseries, stat, heatmap, table, state-timeline or bargauge
 	title, description, unit string
 	queries                  []query
 	width, height            int
 	stacked                  bool
 	max                      *float64
-	limit                    *float64          // value of a horizontal line
-	columns                  map[string]string // heading of each column of a table, by label or refId
+	limit                    *float64          // value at which a horizontal line is drawn
+	columns                  map[string]string // headings of a table's columns, by label or refId
 	order                    []string          // headings of a table's columns, in order
-	zero                     string            // the meaning of an empty result
+	zero                     string            // text in place of an empty result
 	exemplars                bool
-	units                    map[string]string // unit of each column of a table by heading, if it differs from unit
+	units                    map[string]string // units of a table's columns, by heading, where they differ from unit
 }
 
 // section is a heading and the charts below it.
@@ -34,7 +34,7 @@ type section struct {
 
 func num(v float64) *float64 { return &v }
 
-// build arranges the sections in 24 columns, from left to right and from top to bottom.
+// build arranges the charts of the sections in 24 columns, from left to right and from top to bottom.
 func build(sections []section) []Panel {
 	var panels []Panel
 	id, y := 1, 0
@@ -56,7 +56,7 @@ func build(sections []section) []Panel {
 	return panels
 }
 
-// objective is the name of series that are limits and are drawn as dashed lines.
+// objective is the name of series that are limits. They are drawn as dashed lines.
 const objective = "objective"
 
 func (c *chart) panel() Panel {
@@ -139,7 +139,7 @@ func (c *chart) panel() Panel {
 	return p
 }
 
-// table joins the results of all queries into one row per set of labels.
+// table turns the results of all queries into a table with a row for each set of labels.
 func (c *chart) table(p *Panel) {
 	exclude := map[string]bool{"Time": true}
 	for i := range c.queries {
@@ -183,10 +183,10 @@ func sortOverrides(o []Override) {
 	}
 }
 
-// wide returns the chart with the given size.
+// wide returns the chart with this width and height.
 func wide(c chart, width, height int) chart { c.width, c.height = width, height; return c }
 
-// empty returns the charts with an explanation that they show if they have no data.
+// empty sets the text that charts show if they have no data, and returns the charts.
 func empty(means string, charts ...chart) []chart {
 	for i := range charts {
 		charts[i].zero = means

@@ -8,7 +8,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/metrics"
 )
 
-// The selections at the top of the dashboards, as selectors.
+// Selectors of the series that are selected by the variables at the top of a dashboard.
 const (
 	ofRun       = `namespace=~"$namespace",run=~"$run"`
 	ofWorker    = ofRun + `,region=~"$region"`
@@ -19,10 +19,10 @@ const (
 	rateSeconds = "$__rate_interval"
 )
 
-// of returns a selector for series of a metric.
+// of returns the selector of a metric's series.
 func of(m *metrics.Definition, selector string) string { return m.Name + "{" + selector + "}" }
 
-// rate returns the rate of a counter per second.
+// rate returns the rate of a counter per second. It panics if the metric is not a counter.
 func rate(m *metrics.Definition, selector string) string {
 	if m.Type != metrics.Counter {
 		panic(m.Name + " is no counter")
@@ -30,7 +30,7 @@ func rate(m *metrics.Definition, selector string) string {
 	return "rate(" + of(m, selector) + "[" + rateSeconds + "])"
 }
 
-// sum returns the sum of expr by labels.
+// sum returns the sum of expr, grouped by labels.
 func sum(by, expr string) string { return aggregate("sum", by, expr) }
 
 func aggregate(op, by, expr string) string {
@@ -40,15 +40,15 @@ func aggregate(op, by, expr string) string {
 	return fmt.Sprintf("%s by (%s) (%s)", op, by, expr)
 }
 
-// quantile returns a quantile of a histogram over a period: from the native histogram if Prometheus scrapes it, else
-// from the classic buckets.
+// quantile returns a quantile of a histogram over a period. It uses the native histogram if there is one, and otherwise
+// the classic buckets.
 func quantile(q float64, m *metrics.Definition, by, selector, over string) string {
 	native := fmt.Sprintf("histogram_quantile(%g, %s)", q, sum(by, fmt.Sprintf("rate(%s[%s])", of(m, selector), over)))
 	classic := fmt.Sprintf("histogram_quantile(%g, %s)", q, sum(list(by, "le"), fmt.Sprintf("rate(%s_bucket{%s}[%s])", m.Name, selector, over)))
 	return native + " or " + classic
 }
 
-// distribution returns a native or classic histogram for a heat map.
+// distribution returns the native or classic histogram of a metric, for a heat map.
 func distribution(m *metrics.Definition, selector string) string {
 	native := sum("", fmt.Sprintf("rate(%s[%s])", of(m, selector), rateSeconds))
 	classic := sum("le", fmt.Sprintf("rate(%s_bucket{%s}[%s])", m.Name, selector, rateSeconds))
@@ -65,10 +65,10 @@ func list(labels ...string) string {
 	return strings.Join(l, ", ")
 }
 
-// share returns part divided by whole, or no value while whole is 0.
+// share returns part divided by whole. There is no value while whole is 0.
 func share(part, whole string) string { return part + " / (" + whole + " > 0)" }
 
-// ended returns the rate of all finished transactions. Kinds of outcomes that have not occurred count as 0.
+// ended returns the rate of all finished transactions. Outcomes that have not occurred yet count as 0.
 func ended(by, selector string) string {
 	out := sum(by, rate(metrics.Committed, selector))
 	for _, m := range []*metrics.Definition{metrics.Aborted, metrics.Refused, metrics.Unknown, metrics.TimedOut} {
@@ -77,12 +77,12 @@ func ended(by, selector string) string {
 	return out
 }
 
-// aborted returns the rate of aborts, or 0 if there were only commits.
+// aborted returns the rate of aborts. It is 0 if there have been only commits.
 func aborted(by, selector string) string {
 	return "(" + sum(by, rate(metrics.Aborted, selector)) + " or 0 * " + sum(by, rate(metrics.Committed, selector)) + ")"
 }
 
-// variables returns the variables of a dashboard, in the order in which they depend on each other.
+// variables returns the variables of a dashboard. Each depends only on variables before it.
 func variables(names ...string) Templating {
 	stage := metrics.RunStage.Name
 	table := map[string]struct{ label, description, query string }{

@@ -2,12 +2,12 @@ package main
 
 import "github.com/geobench/geobench/internal/ops/metrics"
 
-// latencyObjective returns the latency limits of a run, for all regions or for one region.
+// latencyObjective returns the latency limits of a run. more selects the limits for all regions or for one region.
 func latencyObjective(percentile, more string) string {
 	return "max by (namespace, run, region, transaction, percentile) (" + of(metrics.RunLatencyLimit, ofRun+`,percentile=~"`+percentile+`",bound="max"`+more) + ")"
 }
 
-// runDashboard returns the dashboard of one run: the measurements of its clients, and its objectives.
+// runDashboard returns the dashboard of a single run, with the measurements of its clients and its objectives.
 func runDashboard() *Dashboard {
 	throughput := sum("namespace, run", rate(metrics.Committed, ofTxn))
 	driver := share(sum("namespace, run, driver", rate(metrics.DriverCPU, ofRun)), "sum by (namespace, run, driver) ("+of(metrics.DriverAllowance, ofRun)+")")

@@ -1,4 +1,4 @@
-// Package gittest prepares tests that run git in a separate repository.
+// Package gittest prepares tests that run git in a repository of their own.
 package gittest
 
 import (
@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Isolate hides the user's git configuration, and the repository of a hook that runs the tests, from git. It skips the
-// test if git is not installed.
+// Isolate makes git ignore the user's configuration. If a git hook runs the tests, it also makes git ignore the hook's
+// repository. It skips the test if git is not installed.
 func Isolate(t *testing.T) {
 	t.Helper()
 	if _, err := exec.LookPath("git"); err != nil {
@@ -17,7 +17,7 @@ func Isolate(t *testing.T) {
 	}
 	for _, variable := range os.Environ() {
 		if name, _, _ := strings.Cut(variable, "="); strings.HasPrefix(name, "GIT_") {
-			t.Setenv(name, "") // restores the variable at the end of the test
+			t.Setenv(name, "") // so that the variable is restored at the end of the test
 			if err := os.Unsetenv(name); err != nil {
 				t.Fatal(err)
 			}

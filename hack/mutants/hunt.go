@@ -24,35 +24,39 @@ import (
 // Hunter hunts mutants one after another.
 type Hunter struct {
 	Root, Tmp string
-	// Limit is the time limit for the hunt of one mutant.
+	// Limit is the maximum time for hunting one mutant.
 	Limit   time.Duration
 	Results *Results
-	// Fresh is set to ignore earlier results.
+	// Fresh is set if earlier results are ignored.
 	Fresh bool
 	// Log receives a line for each mutant.
 	Log io.Writer
 
-	// sound contains the hunts that are known to pass without a mutant. unsound contains the hunts that fail without a
-	// mutant and are therefore omitted.
+	// sound has the hunts that are known to pass without a mutant. unsound has the hunts that fail without a mutant. They
+	// are not used.
 	sound, unsound map[string]bool
 }
 
-// Names of the killers of a mutant that does not terminate: the limit of the hunt, or the timeout of a test.
+// byTime is the killer of a mutant whose hunt exceeds the time limit. noEnd is appended to the name of a test that
+// kills a mutant by its timeout.
 const (
 	byTime = "time"
 	noEnd  = ", which has no end"
 )
 
-// errTime means that the time limit of a mutant was exceeded.
+// errTime is the error of a mutant that exceeds the time limit.
 var errTime = errors.New("no end within the limit")
 
-// errUnsound means that a hunt fails even without a mutant.
+// errUnsound is the error of a hunt that fails even without a mutant.
 var errUnsound = errors.New("fails by itself")
 
-// Hunt hunts the given mutants and stores the result of each. A hunt that kills a mutant must pass without a mutant, or
-// its failure means nothing. A hunt that does not pass is reported once, and the mutants are hunted with the remaining
-// hunts. If a mutant survives those, it is not known to survive all hunts. A mutant that cannot be hunted, because it
-// does not compile, does not stop the hunt for other mutants.
+// Hunt hunts the given mutants and stores the result of each.
+//
+// A hunt that kills a mutant must also pass without a mutant, because its failure would otherwise mean nothing. A hunt
+// that fails without a mutant is reported once, and the mutants are hunted with the remaining hunts. A mutant that
+// survives the remaining hunts has no result, because it might not survive all hunts.
+//
+// A mutant that does not compile is reported, and the other mutants are hunted nevertheless.
 func (h *Hunter) Hunt(ctx context.Context, mutants []*Mutant) error {
 	var waiting []*Mutant
 	for _, m := range mutants {
@@ -100,8 +104,8 @@ func (h *Hunter) Hunt(ctx context.Context, mutants []*Mutant) error {
 	return errors.Join(errs...)
 }
 
-// prove checks that a hunt passes without a mutant. It skips the check if the result is known, for example because the
-// hunt has passed with a mutant.
+// prove checks that a hunt passes without a mutant. It skips the check if this is already known, for example because
+// the hunt has passed with a mutant.
 func (h *Hunter) prove(ctx context.Context, hunt *Hunt) error {
 	if hunt == nil || h.sound[hunt.String()] {
 		return nil
@@ -168,22 +172,22 @@ func (h *Hunter) hunt(ctx context.Context, m *Mutant) (*Result, error) {
 			break
 		}
 		if h.sound != nil {
-			h.sound[hunt.String()] = true // otherwise it would not pass with a mutant either
+			h.sound[hunt.String()] = true // if the hunt failed by itself, it would also have failed with this mutant
 		}
 	}
 	r.CPU = p.cpu.Seconds()
 	return r, nil
 }
 
-// prey is the tree that is hunted: a mutant, or the unmodified tree.
+// prey is the tree that a hunt runs on: the tree with a mutant, or the unmodified tree.
 type prey struct {
 	*Hunter
 	overlay  string // empty for the unmodified tree
-	explorer string // path of the explorer, once it is built
+	explorer string // path of the explorer once it is built
 	cpu      time.Duration
 }
 
-// hunt runs a hunt and returns the failure, or "" if there was none.
+// hunt runs a hunt. It returns the failure, or "" if there was none.
 func (p *prey) hunt(ctx context.Context, h Hunt) (killer string, err error) {
 	if h.Engine == "" {
 		return p.tests(ctx, h)
@@ -191,7 +195,7 @@ func (p *prey) hunt(ctx context.Context, h Hunt) (killer string, err error) {
 	return p.worlds(ctx, h)
 }
 
-// build returns build flags. Mutants are not debugged, and linking takes half the time without symbols.
+// build returns flags of go build. It omits symbols, which halves the time for linking: mutants are not debugged.
 func (p *prey) build() []string {
 	flags := []string{"-ldflags=-s -w"}
 	if p.overlay != "" {
@@ -257,7 +261,7 @@ var (
 	wrong    = []byte("WRONG: ")
 )
 
-// worlds explores scenarios until the first seed that fails.
+// worlds explores scenarios until a seed fails.
 func (p *prey) worlds(ctx context.Context, h Hunt) (killer string, err error) {
 	if p.explorer == "" {
 		explorer := filepath.Join(p.Tmp, "geobench")
@@ -294,7 +298,7 @@ func (p *prey) worlds(ctx context.Context, h Hunt) (killer string, err error) {
 }
 
 // run runs a command in the root folder. It kills the command and all its children when the time limit is exceeded, or
-// when enough returns true for a line of output.
+// when enough returns true for a line of the output.
 func (p *prey) run(ctx context.Context, enough func(line []byte) bool, name string, args ...string) (out []byte, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -336,7 +340,7 @@ func (p *prey) run(ctx context.Context, enough func(line []byte) bool, name stri
 	return []byte(strings.TrimSpace(string(tail.last))), err
 }
 
-// tail keeps the last part of a command's standard output and error output, which contains the reason for a failure.
+// tail keeps the end of a command's standard output and error output, because the reason of a failure is at the end.
 type tail struct {
 	mu   sync.Mutex
 	last []byte

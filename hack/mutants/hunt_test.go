@@ -66,8 +66,9 @@ func hunter(t *testing.T, root string, limit time.Duration) (*Hunter, *bytes.Buf
 	return &Hunter{Root: root, Tmp: t.TempDir(), Limit: limit, Results: results, Log: &log}, &log
 }
 
-// Each mutant is hunted without modifying the tree, and a mutant that does not compile does not stop the hunt. A
-// surviving mutant must be explained, and a mutant with a valid result is not hunted again.
+// Mutants are hunted without modifying the tree. A mutant that does not compile does not stop the hunt for other
+// mutants. A surviving mutant is an error unless it is listed as equivalent. A mutant with a valid result is not hunted
+// again.
 func TestHunt(t *testing.T) {
 	root := module(t)
 	all := mutants(t, sums)
@@ -109,7 +110,7 @@ func TestHunt(t *testing.T) {
 	}
 }
 
-// A mutant that does not terminate is killed by its time limit, with all its processes.
+// A mutant that does not terminate is killed by the time limit, together with all its processes.
 func TestNoEnd(t *testing.T) {
 	root := module(t)
 	h, _ := hunter(t, root, 16*time.Second)
@@ -122,7 +123,7 @@ func TestNoEnd(t *testing.T) {
 	}
 }
 
-// Tests that fail without a mutant, or that do not exist, kill nothing. An interrupt stops the hunt.
+// Tests that fail without a mutant and tests that do not exist kill no mutant. An interrupt stops the hunt.
 func TestNothingToHuntWith(t *testing.T) {
 	root := module(t)
 	all := mutants(t, sums)
@@ -142,7 +143,7 @@ func TestNothingToHuntWith(t *testing.T) {
 	if len(h.Results.By) > 0 {
 		t.Errorf("%v is kept of a mutant that nothing sound has hunted", h.Results.By)
 	}
-	// The remaining hunts are used instead, and a hunt that fails without a mutant is reported once for all mutants.
+	// The remaining hunts are used, and the hunt that fails without a mutant is reported once for all mutants.
 	two := mutants(t, sums)[:2]
 	for _, m := range two {
 		m.Hunts = append(m.Hunts, Hunt{Package: "./doubles"})
@@ -169,8 +170,8 @@ func read(t *testing.T, root, file string) []byte {
 	return text
 }
 
-// A result is valid until one of its inputs changes: for a kill, the code or the killing test; for a survival, the code
-// or any test.
+// A result is valid until one of its inputs changes. If a test killed the mutant, the inputs are the code and that
+// test. If the mutant survived, they are the code and all tests.
 func TestHolds(t *testing.T) {
 	for name, tc := range map[string]struct {
 		file             string
@@ -268,7 +269,8 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// The end of a command's concurrent output on both streams is kept; the race detector checks it.
+// The end of a command's output is kept, even if the command writes to both streams concurrently. The race detector
+// checks this.
 func TestBothOutputs(t *testing.T) {
 	h, _ := hunter(t, t.TempDir(), time.Minute)
 	const script = `(i=0; while [ $i -lt 3000 ]; do echo "out $i"; i=$((i+1)); done) & i=0; while [ $i -lt 3000 ]; do echo "err $i" >&2; i=$((i+1)); done; wait; echo end; echo end >&2`

@@ -11,42 +11,43 @@ import (
 	"strings"
 )
 
-// Mutant is a small edit that makes correct code wrong.
+// Mutant is a small edit that introduces a defect into correct code.
 type Mutant struct {
-	// Area is the area to which the mutant belongs: an engine, or a package that engines use.
+	// Area is the area of the mutant: an engine, or a package that engines use.
 	Area string
-	// Name is unique in its area.
+	// Name is the name of the mutant, which is unique in its area.
 	Name string
 	// File is the edited file, relative to the root.
 	File string
-	// Wrong is a sentence that describes the defect.
+	// Wrong is a sentence about the defect.
 	Wrong string
-	// Equivalent is the reason why the mutant cannot be distinguished from the original; empty if it can.
+	// Equivalent is the reason why no test can distinguish the mutant from the original; empty if tests can.
 	Equivalent string
-	// Hunts are the hunts that should kill the mutant, in order: first the mutant's own hunts, then the area's.
+	// Hunts are the hunts that should kill the mutant, in order: first its own hunts, and then those of its area.
 	Hunts []Hunt
-	// Old are whole lines that occur in File exactly once, and New replaces them. Indentation is ignored.
+	// Old has whole lines that occur exactly once in File, and New has the lines that replace them. Indentation is
+	// ignored.
 	Old, New []string
-	// At is the position of the mutant in its list, for error messages.
+	// At is the position of the mutant in its list. Error messages contain it.
 	At string
 }
 
 // ID returns a name that is unique among all mutants.
 func (m *Mutant) ID() string { return m.Area + "/" + m.Name }
 
-// Hunt is an attempt to kill a mutant: tests of a package, or scenarios of the explorer.
+// Hunt is an attempt to kill a mutant: with the tests of a package, or with scenarios of the explorer.
 type Hunt struct {
-	// Package is the package of the tests, for example ./internal/net/wire. Run is a regular expression that selects
-	// tests; empty for all.
+	// Package is the package with the tests, for example ./internal/net/wire. Run is a regular expression that selects
+	// tests; empty for all tests.
 	Package, Run string
-	// Engine is the engine to explore; empty for tests. Seeds is the number of seeds for each of the given kinds of
+	// Engine is the engine that is explored; empty for tests. Seeds is the number of seeds. Worlds has the kinds of
 	// scenarios (hostile, slow, core, replace, buggify, checkpoints, wide).
 	Engine string
 	Seeds  int
 	Worlds []string
 }
 
-// String returns the hunt in the notation of lists.
+// String returns the hunt in the notation that lists use.
 func (h Hunt) String() string {
 	if h.Engine == "" {
 		return strings.TrimSpace("tests " + h.Package + " " + h.Run)
@@ -76,7 +77,7 @@ func parseHunt(s string) (Hunt, error) {
 	return Hunt{}, fmt.Errorf("hunt: %q is neither `tests ./PACKAGE [EXPRESSION]` nor `worlds ENGINE SEEDS [hostile] [slow] [core] [replace] [buggify] [checkpoints] [wide]`", s)
 }
 
-// ReadLists reads all lists in a folder, sorted by file name.
+// ReadLists reads all lists in a folder, in the order of their file names.
 func ReadLists(dir string) ([]*Mutant, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.txt"))
 	if err != nil {
@@ -98,9 +99,9 @@ func ReadLists(dir string) ([]*Mutant, error) {
 	return all, errors.Join(errs...)
 }
 
-// parse parses a list. Blank lines separate blocks. The first block contains `area` and the hunts for all mutants.
-// Each further block is a mutant and ends with the lines of the edit, marked as in a diff. Lines with ` ` are kept,
-// with `-` removed, with `+` added. Lines that start with # are comments.
+// parse parses a list. Blank lines separate blocks. The first block has the area and the hunts for all mutants. Each
+// other block is a mutant. It ends with the lines of the edit, marked as in a diff: lines with ` ` are kept, lines with
+// `-` are removed, and lines with `+` are added. Lines that start with # are comments.
 func parse(file, text string) (list []*Mutant, err error) {
 	var area string
 	var shared []Hunt
@@ -153,8 +154,8 @@ func parse(file, text string) (list []*Mutant, err error) {
 	return list, nil
 }
 
-// Check checks the lists against the tree: names are unique, all fields are set, and the edited text occurs exactly
-// once.
+// Check checks the lists against the tree. Names must be unique, all fields must be set, and the edited text must occur
+// exactly once.
 func Check(root string, all []*Mutant) error {
 	var errs []error
 	seen := map[string]string{}
@@ -184,10 +185,10 @@ func Check(root string, all []*Mutant) error {
 	return errors.Join(errs...)
 }
 
-// check returns an error if the hunt names tests that do not exist.
+// check returns an error if the hunt uses tests that do not exist.
 func (h Hunt) check(root string) error {
 	if h.Engine != "" {
-		return nil // the explorer checks the engine
+		return nil // the explorer itself checks the name of the engine
 	}
 	name, _, _ := strings.Cut(h.Run, "/")
 	run, err := regexp.Compile(name)
@@ -211,7 +212,7 @@ func (h Hunt) check(root string) error {
 
 var declaredTest = regexp.MustCompile(`(?m)^func (Test\w*)\(`)
 
-// Apply returns the contents of the file with the edit.
+// Apply returns the contents of the edited file.
 func (m *Mutant) Apply(root string) ([]byte, error) {
 	if len(m.Old) == 0 || slices.Equal(m.Old, m.New) {
 		return nil, errors.New("the edit must have lines that go, or lines that come beside one that stays")

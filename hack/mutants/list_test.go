@@ -12,8 +12,8 @@ import (
 
 const root = "../.."
 
-// The text that each mutant edits occurs in the current tree exactly once. There are enough mutants: at least 12 for
-// every engine, and 40 for the packages that engines, load generators and results use.
+// The text that each mutant edits occurs exactly once in the current tree. There are at least 12 mutants for every
+// engine, and at least 40 for the packages that engines, load generators and results use.
 func TestLists(t *testing.T) {
 	all, err := ReadLists("lists")
 	if err != nil {
@@ -45,7 +45,7 @@ func TestLists(t *testing.T) {
 	}
 }
 
-// Pages state the number of mutants. This test fails if a number is outdated.
+// Documentation states the number of mutants. This test fails if a stated number is outdated.
 func TestPagesCountTheMutants(t *testing.T) {
 	all, err := ReadLists("lists")
 	if err != nil {
@@ -59,7 +59,7 @@ func TestPagesCountTheMutants(t *testing.T) {
 	}
 }
 
-// Each list contains one area and has the name of the area.
+// Each list contains the mutants of one area, and its name is the name of the area.
 func TestEveryAreaIsOneList(t *testing.T) {
 	all, err := ReadLists("lists")
 	if err != nil {
@@ -129,7 +129,7 @@ func TestWrongLists(t *testing.T) {
 	}
 }
 
-// module creates a module with a package of sums, and returns its folder.
+// module creates a Go module with small packages and tests, and returns its folder.
 func module(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

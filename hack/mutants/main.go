@@ -1,10 +1,12 @@
-// Command mutants makes small edits to Geobench, each of which introduces a defect. It hunts each of these mutants with
-// the tests and the explorer (DeMillo, Lipton and Sayward, Hints on test data selection, 1978). A surviving mutant
-// shows a gap in the tests. The mutants are kept in lists, each with a description of its defect. The tree itself is
-// never modified: the compiler reads another file in place of the edited file (go build -overlay).
+// Command mutants measures how well the tests detect defects (DeMillo, Lipton and Sayward, Hints on test data
+// selection, 1978). It makes small edits to Geobench, each of which introduces a defect, and hunts each of these
+// mutants with the tests and the explorer. A surviving mutant reveals a gap in the tests.
 //
-// It prints the number of killed mutants of each area and their killers. It fails if a surviving mutant is not listed
-// as equivalent.
+// The mutants are in lists, each with a description of its defect. The tree itself is never modified: the compiler
+// reads another file in place of the edited file (go build -overlay).
+//
+// The command prints, for each area, the number of killed mutants and their killers. It fails if a surviving mutant is
+// not listed as equivalent.
 package main
 
 import (

@@ -21,18 +21,18 @@ import (
 
 // Result is the outcome of the hunt for a mutant.
 type Result struct {
-	// Hunt is the hunt that killed the mutant. Killer is the failure: a test, a seed, a panic or time. Both are empty if
-	// the mutant survived.
+	// Hunt is the hunt that killed the mutant. Killer is what failed in it: a test, a seed, a panic or the time limit.
+	// Both are empty if the mutant survived.
 	Hunt, Killer string
 	// CPU is the CPU time of the hunt, in seconds.
 	CPU float64
-	// Fingerprint contains the hashes of the inputs of the result.
+	// Fingerprint has the hashes of the inputs on which the result depends.
 	Fingerprint
-	// Test is the hash of TestFile, which contains the killing test. With it, changes of other tests do not invalidate
-	// the result.
+	// Test is the hash of TestFile, the file with the killing test. With this hash, changes of other tests do not
+	// invalidate the result.
 	Test, TestFile string
 
-	by *Hunt // the hunt that killed it, or nil for none or for a hunt of an earlier invocation
+	by *Hunt // the hunt that killed the mutant; nil for none, and for a hunt of an earlier invocation
 }
 
 // Killed reports whether a hunt detected the mutant.
@@ -45,15 +45,16 @@ func (r *Result) String() string {
 	return fmt.Sprintf("killed by %s: %s", r.Hunt, r.Killer)
 }
 
-// Fingerprint contains the hashes that determine whether a result is still valid. Of the dependencies, it includes only
-// the packages named below, so use -fresh to hunt all mutants again.
+// Fingerprint has the hashes that determine whether a result is still valid. Of the dependencies, it covers only the
+// packages mentioned below. To be sure, hunt all mutants again with -fresh.
 type Fingerprint struct {
-	// Mutant is the hash of the mutant's entry in its list. Code is the hash of the non-test code of the edited package,
-	// of the packages whose tests hunt it, and of the explorer. Tests is the hash of these packages' tests.
+	// Mutant is the hash of the mutant's entry in its list. Code is the hash of all code except tests: of the edited
+	// package, of the packages whose tests hunt the mutant, and of the explorer. Tests is the hash of the tests of these
+	// packages.
 	Mutant, Code, Tests string
 }
 
-// fingerprint returns the fingerprint of a mutant in the current tree.
+// fingerprint returns the fingerprint of a mutant with the current tree.
 func fingerprint(root string, m *Mutant) (f Fingerprint, err error) {
 	code, tests := []string{path.Dir(m.File)}, []string(nil)
 	listed := []any{m.Area, m.Name, m.File, m.Old, m.New}
@@ -75,7 +76,7 @@ func fingerprint(root string, m *Mutant) (f Fingerprint, err error) {
 	return f, err
 }
 
-// soundness returns the hash of all inputs that determine whether a hunt passes without a mutant.
+// soundness returns the hash of all inputs on which it depends whether a hunt passes without a mutant.
 func soundness(root string, h Hunt) (string, error) {
 	file := path.Join(path.Clean(h.Package), "any")
 	if h.Engine != "" {
@@ -85,7 +86,7 @@ func soundness(root string, h Hunt) (string, error) {
 	return f.Code + f.Tests, err
 }
 
-// hashOf returns the hash of the files in the given folders for which choose returns true.
+// hashOf returns the hash of those files in the folders for which choose returns true.
 func hashOf(root string, folders []string, choose func(file string) bool) (string, error) {
 	slices.Sort(folders)
 	var of []any
@@ -95,7 +96,7 @@ func hashOf(root string, folders []string, choose func(file string) bool) (strin
 				return err
 			}
 			if e.IsDir() && file != folder && e.Name() != "testdata" && !strings.Contains(file, "/testdata/") {
-				return fs.SkipDir // another package
+				return fs.SkipDir // the subfolder is another package
 			}
 			if e.IsDir() || !choose(file) {
 				return nil
@@ -114,13 +115,13 @@ func hashOf(root string, folders []string, choose func(file string) bool) (strin
 func sum(of ...any) string {
 	b, err := json.Marshal(of)
 	if err != nil {
-		panic(err) // unreachable: a string always marshals to JSON
+		panic(err) // unreachable, because strings can always be encoded
 	}
 	s := sha256.Sum256(b)
 	return hex.EncodeToString(s[:8])
 }
 
-// killedBy records the file of the killing test.
+// killedBy records the file with the killing test.
 func (r *Result) killedBy(root string, h Hunt) {
 	if h.Engine != "" {
 		return
@@ -140,7 +141,7 @@ func (r *Result) killedBy(root string, h Hunt) {
 	}
 }
 
-// Holds reports whether the result is still valid: no relevant input has changed.
+// Holds reports whether the result is still valid, which means that no relevant input has changed.
 func (r *Result) Holds(root string, now Fingerprint) bool {
 	if r.Mutant != now.Mutant || r.Code != now.Code {
 		return false
@@ -152,17 +153,17 @@ func (r *Result) Holds(root string, now Fingerprint) bool {
 	return r.Killed() && err == nil && r.Test == sum(string(text))
 }
 
-// Results contains the results of all hunts, and is stored in a file.
+// Results has the results of all hunts. It is stored in a file.
 type Results struct {
 	path string
-	// By maps Mutant.ID to the result.
+	// By has the results by Mutant.ID.
 	By map[string]*Result
-	// Sound maps the hunts that passed without a mutant to the hash of their inputs.
+	// Sound has the hunts that passed without a mutant, with the hash of their inputs.
 	Sound map[string]string
 }
 
-// OpenResults reads result files, separated by commas, and merges them. Keep writes to the first. The files need not
-// exist.
+// OpenResults reads result files and merges them. paths has their paths, separated by commas; the files need not exist.
+// Keep writes to the first file.
 func OpenResults(paths string) (*Results, error) {
 	all := &Results{By: map[string]*Result{}, Sound: map[string]string{}}
 	for i, path := range strings.Split(paths, ",") {
@@ -194,7 +195,7 @@ func OpenResults(paths string) (*Results, error) {
 	return all, os.MkdirAll(filepath.Dir(all.path), 0o755)
 }
 
-// Of returns the result of a mutant, or nil if it has not been hunted.
+// Of returns the result of a mutant, or nil if the mutant has not been hunted.
 func (r *Results) Of(m *Mutant) *Result { return r.By[m.ID()] }
 
 // Keep stores the result of a mutant and writes the file atomically.
@@ -203,7 +204,7 @@ func (r *Results) Keep(m *Mutant, of *Result) error {
 	return result.WriteJSON(r.path, r)
 }
 
-// row contains the counts of an area.
+// row has the numbers of mutants of an area.
 type row struct {
 	area                                         string
 	mutants, tests, worlds, endless, equal, left int
@@ -227,7 +228,7 @@ func (w *row) add(m *Mutant, of *Result) {
 	}
 }
 
-// Table returns a table with the number of mutants of each area by killer, and a list of the surviving mutants.
+// Table returns a table with the number of mutants of each area by killer, followed by the surviving mutants.
 func (r *Results) Table(mutants []*Mutant) string {
 	all := row{area: "all"}
 	var rows []*row

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// dashboard contains the parts of a dashboard file that are used here.
+// dashboard is the part of a dashboard file that this program uses.
 type dashboard struct {
 	Title       string
 	Panels      []panel
@@ -96,7 +96,7 @@ func readRules(folder string) ([]rule, error) {
 
 var variable = regexp.MustCompile(`\$(__)?[a-z_]+`)
 
-// expand replaces variables as Grafana does if All is selected everywhere.
+// expand replaces the variables in a query like Grafana, with All selected everywhere.
 func (s *server) expand(expr string) (string, error) {
 	var unknown error
 	out := variable.ReplaceAllStringFunc(expr, func(name string) string {
@@ -116,7 +116,8 @@ func (s *server) expand(expr string) (string, error) {
 
 var labelValues = regexp.MustCompile(`^label_values\((.*), *([a-z_]+)\)$`)
 
-// variableQuery returns the query of a variable: the series, and the label whose values can be selected.
+// variableQuery parses the query of a variable. It returns the selector of the series and the label whose values can be
+// selected.
 func variableQuery(raw json.RawMessage) (selector, label string, err error) {
 	var q struct{ Query string }
 	if err := json.Unmarshal(raw, &q); err != nil {

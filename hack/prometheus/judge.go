@@ -13,8 +13,9 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// empty lists, by place, the queries that cannot return data, with the reasons. A key has the form DASHBOARD / PANEL /
-// REFID. The last parts are omitted if they are the same for a whole dashboard, section or panel.
+// empty has the queries that cannot return data, with the reasons. The first key is the place where the run was
+// scraped. The second key has the form DASHBOARD / PANEL / REFID. It is shorter if the reason applies to a whole
+// dashboard, section or panel.
 var empty = map[string]map[string]string{
 	"local": {
 		"Operator":                              "there is no operator without a cluster",
@@ -39,24 +40,24 @@ var empty = map[string]map[string]string{
 	},
 }
 
-// Titles of panels for topics about which calvin, the engine of the quickstart, counts nothing. The test of package
-// dashboards covers all engines.
+// recovery and work are the titles of panels about which calvin, the engine of the quickstart, has no counters.
+// calvinCounts is the reason. The test of package dashboards covers all engines.
 const (
 	recovery     = string(protocol.AboutRecovery)
 	work         = string(protocol.AboutWork)
 	calvinCounts = "calvin counts nothing of this kind"
 )
 
-// sidecarsNeeded is the reason why a run has no data about sidecars if its engine delays its links itself.
+// sidecarsNeeded is the reason why there is no data about sidecars if the engine itself delays the links.
 const sidecarsNeeded = "the quickstart's network is emulated by the engine"
 
-// With sidecars, a cluster can return everything that any cluster can, and also data about sidecars.
+// A cluster whose network is emulated by sidecars has the same data as any cluster, and also data about sidecars.
 func init() {
 	empty["sidecars"] = maps.Clone(empty["cluster"])
 	delete(empty["sidecars"], "Network / Sidecars")
 }
 
-// expected returns the reason why a query may return no data, and the key of the entry with the reason. Both are empty
+// expected returns the reason why a query may return no data, and the key of the entry with this reason. Both are empty
 // if the query must return data.
 func expected(place, dashboard, section, panel, ref string) (why, entry string) {
 	for _, name := range []string{dashboard, dashboard + " / " + section, dashboard + " / " + panel, dashboard + " / " + panel + " / " + ref, panel} {
@@ -67,14 +68,14 @@ func expected(place, dashboard, section, panel, ref string) (why, entry string) 
 	return "", ""
 }
 
-// tally counts the queries of a dashboard or of the rules.
+// tally has the numbers of queries of a dashboard or of the rules.
 type tally struct {
 	name                   string
 	panels, queries, empty int
 	why                    []string
 }
 
-// judge evaluates all queries and prints the table.
+// judge evaluates all queries and prints a table of the results.
 func judge(ctx context.Context, c config, place string, dashboards []dashboard, rules []rule, s *server) error {
 	var problems []error
 	var tallies []*tally
@@ -184,7 +185,7 @@ func judge(ctx context.Context, c config, place string, dashboards []dashboard, 
 	return errors.Join(problems...)
 }
 
-// choices returns the values of a variable.
+// choices returns the values of a variable that can be selected.
 func (s *server) choices(ctx context.Context, raw []byte) ([]string, error) {
 	selector, label, err := variableQuery(raw)
 	if err != nil {
@@ -199,8 +200,8 @@ func (s *server) choices(ctx context.Context, raw []byte) ([]string, error) {
 	return values, err
 }
 
-// healthy returns the rules that the server could not evaluate and the targets that it could not scrape. It returns
-// nothing if the rules are not loaded.
+// healthy describes the rules that the server could not evaluate and the targets that it could not scrape. It also
+// reports a server that has not loaded the rules.
 func (s *server) healthy(ctx context.Context) (problems []error) {
 	var data struct {
 		Groups []struct {

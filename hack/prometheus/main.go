@@ -1,7 +1,7 @@
-// Prometheus tests the dashboards and rules. It lets a real Prometheus scrape a real run, and evaluates every query of
-// every panel, variable, annotation and rule. Each query must parse, and must return data unless it is listed as a
-// query that cannot, with a reason. The command prints a table. It fails if a query fails, unexpectedly returns
-// nothing, or returns data although it is listed.
+// Prometheus tests the dashboards and rules. A real Prometheus scrapes a real run, and Prometheus then evaluates every
+// query of every panel, variable, annotation and rule. Each query must parse. It must return data, unless there is an
+// entry with a reason why it cannot. The command prints a table. It fails if a query fails, unexpectedly returns no
+// data, or returns data although it has such an entry.
 //
 //	prometheus -server PROMETHEUS -geobench GEOBENCH    start a Prometheus, run run.yaml in-process, evaluate
 //	prometheus -url URL -place cluster                  evaluate on a Prometheus that has scraped a run already
@@ -72,7 +72,7 @@ func run(ctx context.Context, c config, modes []string) error {
 		if err != nil {
 			return err
 		}
-		c.plot = "" // plot only the results of the first mode
+		c.plot = "" // plot only the first mode
 	}
 	return nil
 }

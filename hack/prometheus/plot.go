@@ -20,18 +20,18 @@ type drawing struct {
 	dashboard string
 	panel     panel
 	answers   [][]series
-	// stages and faults are the series for the bands of the dashboard's annotations.
+	// stages and faults are the series for the bands that mark stages and faults.
 	stages, faults []series
 }
 
-// The grid of a page: 24 columns, as in Grafana.
+// columnWidth and rowHeight are the dimensions of a page's grid in pixels. It has 24 columns, as in Grafana.
 const (
 	columnWidth = 50
 	rowHeight   = 34
 )
 
-// plot draws an approximation of Grafana's display, one page per dashboard. It has the data and the layout of Grafana,
-// so that a person can judge queries, units and names, but does not use Grafana.
+// plot draws each dashboard on a page that approximates Grafana's display. It uses no Grafana, but has the same data
+// and layout, so that a person can check queries, units and names.
 func plot(folder string, drawings []drawing, s *server) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
@@ -92,7 +92,7 @@ func (d *drawing) legend(query int, labels map[string]string) string {
 	for k, v := range labels {
 		out = strings.ReplaceAll(out, "{{"+k+"}}", v)
 	}
-	// A missing label is empty.
+	// Remove the placeholders of labels that the series lacks.
 	for {
 		i := strings.Index(out, "{{")
 		j := strings.Index(out, "}}")
@@ -119,7 +119,7 @@ func last(s *series) (float64, bool) {
 func (d *drawing) stat(b *strings.Builder) {
 	for _, a := range d.answers {
 		for i := range a {
-			// Values during the run are more informative than values after it.
+			// Use the values during the run, because they are more informative than the values after it.
 			values := a[i].Values
 			if len(values) == 0 {
 				continue
@@ -194,7 +194,7 @@ func (d *drawing) bars(b *strings.Builder, id string, w int) {
 	b.WriteString(c.Draw().SVG(id))
 }
 
-// over returns an empty chart for the time of the run, with bands for its stages and faults.
+// over returns an empty chart that covers the time of the run, with bands for its stages and faults.
 func (d *drawing) over(s *server, w int) *chart.Lines {
 	c := &chart.Lines{
 		Title: d.panel.Title, About: "Over time.", XLabel: "seconds", XTop: s.seconds(float64(s.to.UnixMilli()) / 1000), Width: float64(w),
@@ -216,7 +216,7 @@ func (d *drawing) over(s *server, w int) *chart.Lines {
 // seconds converts a Unix time to seconds since the start of the plots.
 func (s *server) seconds(at float64) float64 { return at - float64(s.from.UnixMilli())/1000 }
 
-// named is the maximum number of lines in the legend of a panel.
+// named is the maximum number of entries in the legend of a panel.
 const named = 12
 
 func (d *drawing) lines(b *strings.Builder, id string, w, h int, s *server) {
@@ -239,7 +239,7 @@ func (d *drawing) lines(b *strings.Builder, id string, w, h int, s *server) {
 					line.Points = append(line.Points, chart.Point{X: s.seconds(v.at), Y: v.value})
 					continue
 				}
-				// After a gap, the line continues without a second entry in the legend.
+				// After a gap, continue with a new line that has no entry in the legend.
 				if len(line.Points) > 0 {
 					c.Series = append(c.Series, line)
 					line.Name, line.Points = "", nil
@@ -275,7 +275,7 @@ func (d *drawing) states(b *strings.Builder, id string, w int, s *server) {
 	b.WriteString(c.Draw().SVG(id))
 }
 
-// heatmap draws native histograms directly, and classic histograms from their cumulative buckets.
+// heatmap draws a heat map from native histograms, or from the cumulative buckets of classic histograms.
 func (d *drawing) heatmap(b *strings.Builder, id string, w, h int, s *server) {
 	c := d.over(s, w)
 	most := 0.0
@@ -323,7 +323,7 @@ func (d *drawing) heatmap(b *strings.Builder, id string, w, h int, s *server) {
 	b.WriteString(c.Within(float64(h)).SVG(id))
 }
 
-// format formats a value in the given unit like Grafana.
+// format formats a value in a unit like Grafana.
 func format(v float64, unit string) string {
 	scaled := func(v float64, base float64, units ...string) string {
 		i := 0

@@ -12,7 +12,7 @@ import (
 	"github.com/geobench/geobench/internal/base/chart/charttest"
 )
 
-// A page contains a chart of each panel that has one, with all data that its queries returned.
+// A page contains the charts of all panels that can be drawn, with all data that their queries returned.
 func TestPlot(t *testing.T) {
 	from := time.Unix(1_700_000_000, 0)
 	s := &server{from: from, to: from.Add(30 * time.Second)}
@@ -50,7 +50,7 @@ func TestPlot(t *testing.T) {
 	panels := map[string]struct {
 		answer []series
 		unit   string
-		says   []string // in addition to the title
+		says   []string // substrings of the page, in addition to the title
 	}{
 		"timeseries":     {[]series{region("eu", values(wave(1000))), region("us", values(wave(200))), region("declared", values(func(int) float64 { return 500 }))}, "ops", []string{">eu<", ">us<", ">declared<", ">cut<", ">2 K ops/s<"}},
 		"bargauge":       {[]series{region("eu", values(wave(1000))), region("us", values(wave(200)))}, "bytes", []string{">eu<", ">us<", " B<"}},

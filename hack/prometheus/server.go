@@ -18,16 +18,16 @@ import (
 	"time"
 )
 
-// server is a Prometheus, with the period in which it scraped a run.
+// server is a running Prometheus. It scraped a run in the period between from and to.
 type server struct {
 	url      string
 	from, to time.Time
-	// rateInterval is the value of $__rate_interval. Grafana uses at least four times the scrape interval.
+	// rateInterval is the value of $__rate_interval. As in Grafana, it is at least four times the scrape interval.
 	rateInterval time.Duration
 	stop         func()
 }
 
-// observe starts a Prometheus that scrapes every second, and runs a manifest in-process.
+// observe starts a Prometheus that scrapes every second, and runs a manifest with geobench run.
 func observe(ctx context.Context, c config, native bool) (*server, error) {
 	if c.server == "" || c.geobench == "" {
 		return nil, fmt.Errorf("-server and -geobench: both are needed where no -url is given")
@@ -92,7 +92,7 @@ scrape_configs:
 	play := exec.CommandContext(ctx, c.geobench, "run", "-f", c.manifest, "--metrics-address", addresses[1], "-q", "-o", "json")
 	var complaints bytes.Buffer
 	play.Stdout, play.Stderr = io.Discard, &complaints
-	// The scraped data is valid even if the verdict is not Passed, for example on a busy machine.
+	// The scraped data can be used even if the verdict is not Passed, for example because the machine is busy.
 	if err := play.Run(); err != nil && play.ProcessState.ExitCode() != 1 {
 		return fail(fmt.Errorf("geobench run: %w: %s", err, complaints.String()))
 	}
@@ -103,8 +103,8 @@ scrape_configs:
 	return s, nil
 }
 
-// endWithLastScrape moves the end of the period back to the last successful scrape. The process may stop serving some
-// time before it exits, and a failed scrape in between ends all series.
+// endWithLastScrape moves the end of the period to the last successful scrape. The process may stop serving some time
+// before it exits, and a scrape that fails in between marks all series as ended.
 func (s *server) endWithLastScrape(ctx context.Context) error {
 	answer, err := s.evaluate(ctx, `max(max_over_time(timestamp(up{job="geobench"} == 1)[1m:100ms]))`, true)
 	if err != nil {
@@ -130,17 +130,18 @@ func freeAddresses(n int) ([]string, error) {
 	return out, nil
 }
 
-// series is a series in a result.
+// series is a time series in the result of a query.
 type series struct {
 	Labels map[string]string `json:"metric"`
 	Value  *sample           `json:"value"`
 	Values []sample          `json:"values"`
-	// A native histogram counts as data. Its buckets are lists of lower bound, upper bound and count.
+	// Histogram and Histograms are the values of a native histogram. Its buckets are lists of a lower bound, an upper
+	// bound and a count.
 	Histogram  *histogram  `json:"histogram"`
 	Histograms []histogram `json:"histograms"`
 }
 
-// points returns the number of numeric values.
+// points returns the number of values that are not NaN, including histograms.
 func (s *series) points() int {
 	n := len(s.Histograms)
 	if s.Histogram != nil {
@@ -198,7 +199,7 @@ func (h *histogram) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// get sends a request to the server's API and decodes the data of the answer into data.
+// get sends a request to the API of the server, and decodes the data of the answer into data.
 func (s *server) get(ctx context.Context, path string, query url.Values, data any) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+"/api/v1/"+path, bytes.NewBufferString(query.Encode()))
 	if query == nil {
@@ -231,7 +232,7 @@ func stamp(t time.Time) string { return strconv.FormatFloat(float64(t.UnixMilli(
 // step is the resolution of range queries.
 const step = time.Second
 
-// evaluate evaluates a query at the end of the run if instant is set, or else over the whole run.
+// evaluate evaluates a query: at the end of the run if instant is set, and otherwise over the whole run.
 func (s *server) evaluate(ctx context.Context, expr string, instant bool) ([]series, error) {
 	var data struct{ Result []series }
 	query, path := url.Values{"query": {expr}}, "query_range"

@@ -1,9 +1,9 @@
-// Screenshots takes the screenshots in docs/ with a headless Chromium: see hack/screenshots.sh, which creates the data
-// to display.
+// Screenshots takes the screenshots in docs/ with a headless Chromium. hack/screenshots.sh runs it, and creates the
+// data that they show.
 //
 //	screenshots page URL WIDTH HEIGHT light|dark SCALE FILE.png    a page as a browser shows it
-//	screenshots terminal RECORDING WORDS TITLE FILE.png            the first picture with these words (a regular expression), of
-//	                                                               what `script` recorded
+//	screenshots terminal RECORDING WORDS TITLE FILE.png            the first contents that match WORDS, a regular
+//	                                                               expression, of a terminal that `script` recorded
 package main
 
 import (
@@ -46,7 +46,7 @@ func run(ctx context.Context, args []string) error {
 	return errors.New("usage: screenshots page URL WIDTH HEIGHT light|dark SCALE FILE.png | screenshots terminal RECORDING WORDS TITLE FILE.png")
 }
 
-// page takes a screenshot of a page with Chromium, and reduces the size of the file.
+// page takes a screenshot of a page with Chromium, and reduces the number of colours to make the file smaller.
 func page(ctx context.Context, url, width, height, scheme, scale, file string) error {
 	scratch, err := os.MkdirTemp("", "geobench-screenshots")
 	if err != nil {
@@ -82,10 +82,10 @@ func page(ctx context.Context, url, width, height, scheme, scale, file string) e
 	return os.WriteFile(file, b.Bytes(), 0o644) //nolint:gosec // every user may read a picture
 }
 
-// margin is the space below the contents of a screenshot, in pixels.
+// margin is the empty space that is kept below the contents of a screenshot, in pixels.
 const margin = 16
 
-// trimmed returns a picture without the empty rows at its lower end.
+// trimmed returns a picture without the empty rows at its lower end, except for the margin.
 func trimmed(in image.Image) image.Image {
 	b := in.Bounds()
 	empty := func(y int) bool {
@@ -109,11 +109,12 @@ func trimmed(in image.Image) image.Image {
 	return part.SubImage(image.Rect(b.Min.X, b.Min.Y, b.Max.X, min(b.Max.Y, y+margin)))
 }
 
-// kept is the number of colours of a picture that are kept unchanged. All other colours share the remaining entries of
-// the palette of 256.
+// kept is the number of colours that are kept unchanged. All other colours share the remaining entries of the palette,
+// which has 256.
 const kept = 160
 
-// small reduces a picture to 256 colours: its most frequent colours, and groups of similar colours for all others.
+// small reduces a picture to 256 colours. It keeps the most frequent colours, and groups similar colours among the
+// others.
 func small(in image.Image) *image.Paletted {
 	bounds := in.Bounds()
 	shades := map[color.RGBA]int{}
@@ -132,7 +133,7 @@ func small(in image.Image) *image.Paletted {
 		palette = append(palette, shade)
 	}
 	rest := order[len(palette):]
-	// A group is shown in its first colour, which is the most frequent.
+	// Show a group in the colour of its first member, which is the most frequent.
 	var groups map[color.RGBA]uint8
 	for coarse := uint8(0); ; coarse = coarse<<1 | 1 {
 		groups = map[color.RGBA]uint8{}
@@ -166,7 +167,8 @@ func small(in image.Image) *image.Paletted {
 
 var control = regexp.MustCompile(`^\x1b\[(\d*)([A-Za-z])`)
 
-// frames plays a recording, and returns the contents of the terminal each time before lines were removed.
+// frames plays the recording of a terminal. It returns the contents of the terminal each time before the cursor moves
+// up, and at the end.
 func frames(recording string) []string {
 	var lines []string
 	var out []string
@@ -206,7 +208,7 @@ func frames(recording string) []string {
 	return append(out, strings.Join(lines, "\n"))
 }
 
-// terminal draws the contents of a terminal.
+// terminal draws the first contents of a terminal that match words, under the given title.
 func terminal(ctx context.Context, recording, words, title, file string) error {
 	text, err := os.ReadFile(recording)
 	if err != nil {
@@ -220,7 +222,7 @@ func terminal(ctx context.Context, recording, words, title, file string) error {
 		if !pattern.MatchString(f) {
 			continue
 		}
-		// The recording program wrote the first line.
+		// The recording program wrote the first line, so remove it.
 		_, f, _ = strings.Cut(strings.TrimRight(f, "\n"), "\n")
 		f = "$ " + title + "\n" + f
 		scratch, err := os.CreateTemp("", "geobench-terminal-*.html")

@@ -17,7 +17,7 @@ import (
 	"github.com/geobench/geobench/internal/run/explore"
 )
 
-// kinds maps the names of kinds of scenarios to their configuration.
+// kinds has the configurations of scenarios, by the name of the kind.
 var kinds = map[string]struct {
 	flags  string // flags of geobench explore
 	config explore.Config
@@ -38,19 +38,20 @@ var kinds = map[string]struct {
 
 func kindNames() []string { return slices.Sorted(maps.Keys(kinds)) }
 
-// Claim states that an engine was explored with the seeds 1 to Seeds of a kind of scenarios.
+// Claim states that an engine was explored with the seeds 1 to Seeds in one kind of scenarios.
 type Claim struct {
 	Engine string `json:"engine"`
 	Kind   string `json:"kind"`
 	Seeds  uint64 `json:"seeds"`
-	// Failed is the number of seeds that failed. Least is the smallest of them.
+	// Failed is the number of seeds that failed. Least is the smallest seed that failed.
 	Failed int    `json:"failed,omitempty"`
 	Least  uint64 `json:"least,omitempty"`
-	// Transactions is the number of transactions that clients sent in all seeds. Replaced is the number of nodes that
+	// Transactions is the number of transactions that clients sent with all seeds. Replaced is the number of nodes that
 	// lost their state and were replaced.
 	Transactions int64 `json:"transactions"`
 	Replaced     int   `json:"replaced,omitempty"`
-	// Code is the digest of the code that determines the outcome. Commit and Date belong to the last seeds.
+	// Code is the digest of the code on which the outcome depends. Commit and Date are those of the seeds that were played
+	// last.
 	Code   string `json:"code"`
 	Commit string `json:"commit"`
 	Date   string `json:"date"`
@@ -65,7 +66,7 @@ func (c *Claim) add(s explore.Summary, commit string, now time.Time) {
 	c.Commit, c.Date = commit, now.UTC().Format(time.DateOnly)
 }
 
-// Claims contains all claims, sorted by engine and kind.
+// Claims has all claims, sorted by engine and kind.
 type Claims struct {
 	List []*Claim `json:"claims"`
 }
@@ -97,7 +98,7 @@ func (c *Claims) write(file string) error {
 	return result.WriteJSON(file, c)
 }
 
-// of returns the claim for an engine and a kind. It adds the claim if there is none.
+// of returns the claim about an engine and a kind. It creates the claim if there is none.
 func (c *Claims) of(engine, kind string) *Claim {
 	for _, x := range c.List {
 		if x.Engine == engine && x.Kind == kind {
@@ -109,7 +110,7 @@ func (c *Claims) of(engine, kind string) *Claim {
 	return x
 }
 
-// stale reports whether an engine has no claim, or a claim for other code.
+// stale reports whether an engine has no claims, or has a claim about other code.
 func (c *Claims) stale(engine, code string) bool {
 	has := false
 	for _, x := range c.List {
@@ -135,7 +136,7 @@ Each row is of the seeds from 1 on: ` + "`geobench explore --engine ENGINE --see
 |---|---|
 `
 
-// table writes docs/seeds.md to out.
+// table writes the contents of docs/seeds.md to out.
 func (c *Claims) table(out io.Writer, code map[string]string) error {
 	var b strings.Builder
 	b.WriteString(head)

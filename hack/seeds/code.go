@@ -26,13 +26,13 @@ const (
 	protocol = module + "internal/engine/protocol/"
 )
 
-// pkg is a package in the format of go list.
+// pkg is a package in the output of go list.
 type pkg struct {
 	ImportPath, Dir  string
 	GoFiles, Imports []string
 }
 
-// digests returns, for each engine, the digest of the code that determines the outcomes of its seeds.
+// digests returns, for each engine, the digest of the code on which the outcomes of its seeds depend.
 func digests(root string) (map[string]string, error) {
 	packages, err := list(root)
 	if err != nil {
@@ -56,7 +56,7 @@ func digests(root string) (map[string]string, error) {
 	return out, nil
 }
 
-// list returns the module's packages on which the explorer and the engines depend.
+// list returns the packages of this module on which the explorer and the engines depend.
 func list(root string) (map[string]pkg, error) {
 	args := []string{"list", "-deps", "-json=ImportPath,Dir,GoFiles,Imports", explorer}
 	for _, name := range engines.Names() {
@@ -83,8 +83,8 @@ func list(root string) (map[string]pkg, error) {
 	}
 }
 
-// decisive returns the packages that determine the outcomes of an engine's seeds. These are the dependencies of the
-// engine, and the dependencies of the explorer except other engines.
+// decisive returns the packages on which the outcomes of an engine's seeds depend. These are the engine with its
+// dependencies, and the explorer with its dependencies except for other engines.
 func decisive(packages map[string]pkg, engine string, names []string) []string {
 	reached := map[string]bool{}
 	var visit func(path string, blocked func(string) bool)
@@ -103,7 +103,7 @@ func decisive(packages map[string]pkg, engine string, names []string) []string {
 	return slices.Sorted(maps.Keys(reached))
 }
 
-// digest returns the digest of a package's code without comments.
+// digest returns the digest of a package's code, without its comments.
 func digest(p pkg) (string, error) {
 	sum := sha256.New()
 	for _, name := range p.GoFiles {

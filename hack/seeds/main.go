@@ -1,12 +1,13 @@
-// Command seeds records which scenarios each engine has passed, and with which code.
+// Command seeds records with which seeds each engine was explored, and in which version of the code.
 //
 //	seeds play [-engine E,...] [-kind K,...] [-seeds N] [-for D]   plays seeds and records them with the commit
 //	seeds owed [-for D]                                            plays seeds of engines whose code changed since
 //	seeds table                                                    prints docs/seeds.md
 //	seeds kinds                                                    prints the flags of each kind of scenarios
 //
-// A claim is valid for the code that determines the outcome: the engine and its dependencies, the simulator and the
-// explorer. When that code changes, the claim is stale, and the table shows that until the seeds are played again.
+// A claim is valid for the code on which the outcome depends: the engine and its dependencies, the simulator and the
+// explorer. If this code changes, the claim becomes stale. The table marks it as stale until its seeds are played
+// again.
 package main
 
 import (
@@ -27,7 +28,7 @@ import (
 	"github.com/geobench/geobench/internal/run/explore"
 )
 
-// slice is the number of seeds after which a claim is written, so that an interrupted command loses little work.
+// slice is the number of seeds after which claims are written, so that an interrupted command loses little work.
 const slice = 50
 
 func main() {
@@ -114,8 +115,8 @@ func choose(flag, list string, known []string) ([]string, error) {
 	return names, nil
 }
 
-// commit returns the commit of the tree. It returns an error if Go code has uncommitted changes, because the seeds
-// could not be replayed.
+// commit returns the commit of the tree. It returns an error if there are uncommitted changes of Go code, because the
+// seeds could not be replayed with this code.
 func commit(root string) (string, error) {
 	git := func(args ...string) (string, error) {
 		cmd := exec.Command("git", args...)
@@ -138,14 +139,14 @@ type player struct {
 	ctx    context.Context
 	out    io.Writer
 	claims *Claims
-	// code maps each engine to the digest of its code.
+	// code has the digest of each engine's code.
 	code         map[string]string
 	commit, file string
 	failed       int
 }
 
-// play plays the seeds up to a number for each kind of each engine and records them. It continues after the seeds that
-// the claim for the current code covers.
+// play plays seeds of each kind for each engine, up to the given number, and records them. It starts after the seeds
+// that a claim about the current code already covers.
 func (p *player) play(names, kinds []string, seeds uint64) error {
 	for first := uint64(0); first < seeds && p.ctx.Err() == nil; first += slice {
 		for _, name := range names {
@@ -168,8 +169,8 @@ func (p *player) play(names, kinds []string, seeds uint64) error {
 	return p.conclude()
 }
 
-// owed plays seeds of the engines whose code has changed since their claims. It plays a few seeds of each kind at a
-// time, until the time limit.
+// owed plays seeds of engines whose code has changed since their claims. It plays a few seeds of each kind at a time,
+// until the time limit.
 func (p *player) owed() error {
 	var owing []string
 	for _, name := range engines.Names() {
@@ -197,7 +198,7 @@ func (p *player) owed() error {
 	return p.conclude()
 }
 
-// soak plays seeds of a kind and prints the failing seeds.
+// soak plays seeds of a kind, and prints the results of failing seeds.
 func (p *player) soak(name, kind string, seeds explore.Seeds) explore.Summary {
 	c := kinds[kind].config
 	c.Engine, _ = engines.Lookup(name)

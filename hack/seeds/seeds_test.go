@@ -14,7 +14,7 @@ import (
 	"github.com/geobench/geobench/internal/run/explore"
 )
 
-// The digest of a package changes with its code, but not with its comments or its location.
+// The digest of a package depends on its code, but not on its comments or its location.
 func TestDigest(t *testing.T) {
 	of := func(text string) string {
 		t.Helper()
@@ -46,8 +46,8 @@ func TestDigest(t *testing.T) {
 	}
 }
 
-// An engine needs new seeds after changes of its code, of shared packages and of the explorer, but not of other
-// engines.
+// An engine needs new seeds after a change of its own code, of shared packages or of the explorer, but not after a
+// change of other engines.
 func TestDecisive(t *testing.T) {
 	packages := map[string]pkg{}
 	for path, imports := range map[string][]string{
@@ -67,7 +67,7 @@ func TestDecisive(t *testing.T) {
 	}
 }
 
-// Seeds are recorded with their code. Playing continues after the last recorded seed, and starts from the first seed if
+// Seeds are recorded together with the code. Later seeds start after the last recorded one, or with the first seed if
 // the code has changed.
 func TestPlay(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "claims.json")
@@ -98,7 +98,7 @@ func TestPlay(t *testing.T) {
 	}
 }
 
-// Claims for other code are shown as stale, and their engine needs new seeds.
+// A claim about other code is shown as stale, and its engine needs new seeds.
 func TestStaleClaims(t *testing.T) {
 	claims := &Claims{}
 	sum := explore.Summary{Engine: "coco", Seeds: explore.Seeds{First: 1, Count: 10}, Passed: 9, Failed: 1, Least: 7, Transactions: 500}
@@ -122,7 +122,7 @@ func TestStaleClaims(t *testing.T) {
 	}
 }
 
-// Only engines with changed code need new seeds, and the time for playing them is bounded.
+// Only engines with changed code need new seeds. The time for playing them is limited.
 func TestOwed(t *testing.T) {
 	claims, code := &Claims{}, map[string]string{}
 	for _, name := range engines.Names() {

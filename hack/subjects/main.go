@@ -1,12 +1,12 @@
-// Command subjects checks commit subjects against rule 7 of the style guide in docs/dev. A subject has at most 72
-// characters, starts with the package, is in the imperative, and has no full stop.
+// Command subjects checks whether the subjects of commits follow rule 7 of the style guide in docs/dev. A subject has
+// at most 72 characters, starts with the package, is in the imperative, and does not end with a full stop.
 //
 //	subjects         checks the new commits of the repository in this folder
 //	subjects FILE    checks the message in a file, for git's hook commit-msg
 //
 // New commits are the commits after the merge base with origin/main. Without origin/main, or if it equals HEAD as in a
-// fresh clone, subjects checks the last 50 commits. Merge commits may have the subjects that git generates. Commits
-// before the commit that added this program are not checked.
+// fresh clone, subjects checks the last 50 commits. It does not check merge commits, nor commits that are older than
+// this program.
 package main
 
 import (
@@ -27,7 +27,7 @@ import (
 const (
 	longest = 72
 	recent  = 50
-	// self is this file. The rule applies from the commit that added it.
+	// self is this file. The rule applies to commits after the commit that added this file.
 	self = "hack/subjects/main.go"
 )
 
@@ -53,7 +53,7 @@ func command(ctx context.Context, dir string, args []string, out io.Writer) erro
 	}
 	commits, from, err := newCommits(ctx, dir)
 	if err != nil {
-		// A source archive has no history to check.
+		// The source may be an archive without history.
 		fmt.Fprintf(out, "no commit subjects to check: %v\n", err)
 		return nil
 	}
@@ -69,7 +69,7 @@ func command(ctx context.Context, dir string, args []string, out io.Writer) erro
 	return errors.Join(errs...)
 }
 
-// subject returns the first line of a message that is not a comment by git.
+// subject returns the first line of a message that is not empty and not a comment of git.
 func subject(message string) string {
 	for line := range strings.Lines(message) {
 		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
@@ -81,7 +81,7 @@ func subject(message string) string {
 
 type commit struct{ id, subject string }
 
-// newCommits returns the commits to check, and a description of their range.
+// newCommits returns the commits to check, and describes which commits these are.
 func newCommits(ctx context.Context, dir string) (commits []commit, from string, err error) {
 	head, err := git(ctx, dir, "rev-parse", "--verify", "-q", "HEAD^{commit}")
 	if err != nil {
@@ -94,7 +94,7 @@ func newCommits(ctx context.Context, dir string) (commits []commit, from string,
 	} else {
 		args, from = append(args, "-n", fmt.Sprint(recent), "HEAD"), "at the end of the history"
 	}
-	// Older commits were written before the rule, and their subjects can no longer be changed.
+	// Exclude commits that are older than the rule, because their subjects can no longer be changed.
 	first, err := git(ctx, dir, "log", "--diff-filter=A", "--format=%H", "-n", "1", "--", self)
 	if err == nil && first != "" {
 		args = append(args, "^"+first)
@@ -124,7 +124,8 @@ func git(ctx context.Context, dir string, args ...string) (string, error) {
 
 var form = regexp.MustCompile(`^[a-z0-9.][a-zA-Z0-9_./-]*(?:, [a-z0-9.][a-zA-Z0-9_./-]*)*: (.+)$`)
 
-// check returns an error that describes the problem of a subject, with an example of a correct subject.
+// check returns an error that describes what is wrong with a subject and shows a correct one. It returns nil if the
+// subject is correct.
 func check(subject string) error {
 	var wrong []string
 	if n := utf8.RuneCountInString(subject); n > longest {
@@ -145,8 +146,8 @@ func check(subject string) error {
 		"spanner: keep locks of the predecessor apart")
 }
 
-// notImperative returns the reason why a word is not a verb in the imperative, or "" if it may be one. It considers
-// only endings and frequent words, so it accepts all technical verbs.
+// notImperative returns the reason why a word cannot be a verb in the imperative, or "" if it may be one. It considers
+// only endings and frequent words, so that it accepts all technical verbs.
 func notImperative(word string) string {
 	word = strings.TrimRight(word, ",:;")
 	switch {
@@ -164,12 +165,12 @@ func notImperative(word string) string {
 	return ""
 }
 
-// verbs lists imperatives with the endings of other forms.
+// verbs has imperatives whose endings look like those of other verb forms.
 var verbs = set(`bed bleed breed embed exceed feed heed need proceed seed shed shred speed succeed wed weed
 	bring cling fling ping ring sing sling spring sting string swing wring
 	alias bias canvas focus`)
 
-// small lists frequent words that can start a sentence, but not an imperative sentence.
+// small has frequent words that are not verbs in the imperative.
 var small = set(`a an the this that these those no not all each every some any both few many most more less fewer
 	several it its they their we our i you your he she one two three nobody everybody somebody
 	and but or if so as at by for from in into of off on onto over to under up with without when where while why how

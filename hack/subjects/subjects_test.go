@@ -53,7 +53,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// history creates a repository with an empty commit for each subject.
+// history creates a repository with an empty commit for each subject. It returns the repository's folder and a function
+// that runs git in it.
 func history(t *testing.T, subjects ...string) (dir string, git func(args ...string)) {
 	t.Helper()
 	gittest.Isolate(t)
@@ -115,7 +116,7 @@ func TestMergesAreExempt(t *testing.T) {
 	}
 }
 
-// Subjects that are older than the rule are not checked.
+// Commits that are older than the rule are not checked.
 func TestCommitsBeforeTheRule(t *testing.T) {
 	dir, git := history(t, "Old ways")
 	if err := os.MkdirAll(filepath.Join(dir, filepath.Dir(self)), 0o755); err != nil {

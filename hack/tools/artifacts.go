@@ -43,7 +43,7 @@ func hashFile(file string) (artifact, error) {
 type program struct {
 	artifact
 	info *debug.BuildInfo
-	// commit is the source commit, and committed is its time.
+	// commit is the commit from which the program was built, and committed is the time of this commit.
 	commit    string
 	committed time.Time
 }
@@ -57,8 +57,8 @@ func (p *program) setting(key string) string {
 	return p.info.Settings[i].Value
 }
 
-// readProgram reads the build information of a program. It returns an error unless the program was built from a commit,
-// so that other people can reproduce the build.
+// readProgram reads the build information of a program. It returns an error if the program was not built from a commit,
+// because others could not reproduce the build.
 func readProgram(file string) (*program, error) {
 	info, err := buildinfo.ReadFile(file)
 	if err != nil {
@@ -81,13 +81,13 @@ func readProgram(file string) (*program, error) {
 	return p, nil
 }
 
-// image is a docker-archive that contains one image with one layer.
+// image is a docker-archive with one image, which has one layer.
 type image struct {
 	artifact
 	tag string
-	// id is the digest of the image's configuration. It identifies the image everywhere.
+	// id is the digest of the image's configuration, which identifies the image in every registry and container engine.
 	id string
-	// files maps the paths of the layer's files to their SHA-256 digests.
+	// files has the SHA-256 digests of the files in the layer, by path.
 	files map[string]string
 }
 
@@ -137,7 +137,7 @@ func readImage(file string) (*image, error) {
 	return out, nil
 }
 
-// eachFile calls do for each regular file in a tar.
+// eachFile calls do for each regular file in a tar archive.
 func eachFile(r io.Reader, do func(name string, content io.Reader) error) error {
 	t := tar.NewReader(r)
 	for {
@@ -157,7 +157,7 @@ func eachFile(r io.Reader, do func(name string, content io.Reader) error) error 
 	}
 }
 
-// holds returns an error unless the image contains the program.
+// holds returns an error if the image does not contain the program.
 func (i *image) holds(p *program) error {
 	if got := i.files["/"+p.name]; got != p.sha256 {
 		return fmt.Errorf("%s has a /%s with the digest %q, and the program's is %q: make the image of this program first", i.name, p.name, got, p.sha256)

@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestPodSecurity checks with Kubernetes's own evaluator that every pod meets the restricted standard.
+// TestPodSecurity checks that every pod meets the restricted standard, with the evaluator of Kubernetes.
 func TestPodSecurity(t *testing.T) {
 	c := newChart(t)
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
@@ -64,7 +64,7 @@ func TestPodSecurity(t *testing.T) {
 	}
 }
 
-// TestRights checks that the operator's rights in the chart equal the generated roles, and are granted in the right
+// TestRights checks that the chart grants the operator exactly the rights of the generated roles, in the right
 // namespaces.
 func TestRights(t *testing.T) {
 	c := newChart(t)
@@ -94,8 +94,8 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// TestAdmissionPolicies compares the policies with config/admission, which is tested against an API server, and checks
-// the effects of the values.
+// TestAdmissionPolicies checks that the policies equal those in config/admission, which are tested with an API server.
+// It also checks the effects of values.
 func TestAdmissionPolicies(t *testing.T) {
 	c := newChart(t)
 	type spec struct{ Policy, Binding any }
@@ -159,7 +159,7 @@ func TestAdmissionPolicies(t *testing.T) {
 	}
 }
 
-// TestTenants checks the policy's settings for tenants. The policy itself is tested in config/admission.
+// TestTenants checks how the policy for tenants is configured. The policy itself is tested in config/admission.
 func TestTenants(t *testing.T) {
 	c := newChart(t)
 	source, err := os.ReadFile(filepath.Join(c.root, filepath.FromSlash(tenantSource)))
@@ -178,7 +178,7 @@ func TestTenants(t *testing.T) {
 	}
 	for name, limits := range map[string]map[string]string{
 		"geobench-tenant-a": {"regions": "3", "podsPerDatabase": "18432", "workersPerRegion": "2", "duration": "1h30m", "images": "registry.example/a\npostgres", "endpoints": "db.example:5432\n*.lab.example\n[fd00::7]:1"},
-		// An empty list permits no images and endpoints; an absent list permits all.
+		// An empty list permits no images and no endpoints, whereas a missing list permits all.
 		"geobench-tenant-b": {"images": "", "endpoints": ""},
 	} {
 		if diff := cmp.Diff(limits, find[*corev1.ConfigMap](t, objects, name).Data); diff != "" {
@@ -199,8 +199,8 @@ func TestTenants(t *testing.T) {
 	}
 }
 
-// TestMeshPolicies checks Istio's restrictions for a database. The names of workers and the ports must match
-// controllers and internal/ops/deploy.
+// TestMeshPolicies checks how Istio restricts access to a database. The names of workers and the ports must match the
+// packages controllers and internal/ops/deploy.
 func TestMeshPolicies(t *testing.T) {
 	c := newChart(t)
 	got := map[string]string{}
@@ -229,7 +229,7 @@ func TestMeshPolicies(t *testing.T) {
 	}
 }
 
-// TestNetworkPolicy checks that the policies match the ports of the pods.
+// TestNetworkPolicy checks that the network policies match the ports of the pods.
 func TestNetworkPolicy(t *testing.T) {
 	c := newChart(t)
 	objects := c.objects(t, "networkPolicy.operator.enabled=true", "metrics.enabled=false")
@@ -259,8 +259,8 @@ func TestNetworkPolicy(t *testing.T) {
 	}
 }
 
-// TestAround compares the operator's settings for the policies of databases with the operator's pod and with the
-// clients that read metrics.
+// TestAround checks the operator's settings for the network policies of databases. They must match the operator's pod,
+// and the clients that read metrics.
 func TestAround(t *testing.T) {
 	c := newChart(t)
 	told := func(values ...string) (around struct {

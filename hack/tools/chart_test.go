@@ -24,7 +24,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// chart runs helm on the chart in this repository.
+// chart runs helm on the chart of this repository.
 type chart struct {
 	root, helm string
 }
@@ -48,8 +48,8 @@ func newChart(t *testing.T) chart {
 
 func (c chart) dir() string { return filepath.Join(c.root, filepath.FromSlash(chartDir)) }
 
-// template renders the chart with the given --set-json arguments into namespace geobench-system. An argument of the
-// form "kind GROUP/VERSION/KIND" adds a kind to the cluster.
+// template renders the chart into the namespace geobench-system, with the given --set-json arguments. An argument of
+// the form "kind GROUP/VERSION/KIND" adds a kind to the kinds of the cluster.
 func (c chart) template(t *testing.T, values ...string) (string, error) {
 	t.Helper()
 	args := []string{"template", "geobench", c.dir(), "--namespace", "geobench-system", "--api-versions", "geobench.dev/v1alpha1"}
@@ -64,7 +64,7 @@ func (c chart) template(t *testing.T, values ...string) (string, error) {
 	return string(out), err
 }
 
-// objects renders the chart and decodes all objects strictly: an unknown field is an error.
+// objects renders the chart and decodes all objects. An unknown field is an error.
 func (c chart) objects(t *testing.T, values ...string) []runtime.Object {
 	t.Helper()
 	text, err := c.template(t, values...)
@@ -107,7 +107,8 @@ func (c chart) objects(t *testing.T, values ...string) []runtime.Object {
 	}
 }
 
-// name returns the kind and name of an object, and its namespace unless it is the namespace of the release.
+// name returns the kind and the name of an object. If the object is in another namespace than the release, the result
+// also contains the namespace.
 func name(t *testing.T, o runtime.Object) string {
 	t.Helper()
 	m, ok := o.(metav1.Object)
@@ -121,7 +122,7 @@ func name(t *testing.T, o runtime.Object) string {
 	return out + m.GetName()
 }
 
-// find returns the object with the given type and name, which must exist exactly once.
+// find returns the object with this type and name. It fails the test if there is no such object.
 func find[T metav1.Object](t *testing.T, objects []runtime.Object, name string) T {
 	t.Helper()
 	for _, o := range objects {
@@ -152,7 +153,7 @@ var allOn = []string{
 	`presets={"enabled": true, "namespaces": ["one", "two"]}`, `mesh={"readZtunnels": true}`,
 }
 
-// TestVariants lists the objects that each choice of values creates.
+// TestVariants checks which objects the chart creates for various values.
 func TestVariants(t *testing.T) {
 	c := newChart(t)
 	crds := []string{
@@ -235,8 +236,8 @@ func TestVariants(t *testing.T) {
 		"one namespace": {
 			values: []string{`scope.namespace="lab"`},
 			want: [][]string{
-				// Kubernetes nodes, whose kernels the operator probes, are not in a namespace either; nor are the clients that
-				// read its metrics.
+				// The operator probes the kernels of Kubernetes nodes, and clients outside of the namespace read its metrics. Both
+				// need cluster-wide rights.
 				crds, policies, policy, always, account, users, own, everywhere, metrics, boards(""),
 				{"Role lab/geobench-operator", "RoleBinding lab/geobench-operator"},
 			},
@@ -292,7 +293,7 @@ func TestVariants(t *testing.T) {
 	}
 }
 
-// TestMonitoring compares the dashboards and rules in the chart with their sources.
+// TestMonitoring checks that the dashboards and rules in the chart equal their sources.
 func TestMonitoring(t *testing.T) {
 	c := newChart(t)
 	source := func(file string) []byte {
@@ -371,7 +372,7 @@ func TestMonitoring(t *testing.T) {
 	}
 }
 
-// TestOperator checks the flags and settings of the operator.
+// TestOperator checks the arguments and the environment of the operator.
 func TestOperator(t *testing.T) {
 	c := newChart(t)
 	for title, test := range map[string]struct {
@@ -402,7 +403,7 @@ func TestOperator(t *testing.T) {
 		t.Run(title, func(t *testing.T) {
 			d := find[*appsv1.Deployment](t, c.objects(t, test.values...), "geobench-operator")
 			container := d.Spec.Template.Spec.Containers[0]
-			// tested in TestAround
+			// TestAround tests this argument.
 			args := slices.DeleteFunc(container.Args, func(arg string) bool { return strings.HasPrefix(arg, "--network-policies=") })
 			if diff := cmp.Diff(test.args, args); diff != "" {
 				t.Errorf("arguments (-want +got):\n%s", diff)
@@ -417,7 +418,7 @@ func TestOperator(t *testing.T) {
 	}
 }
 
-// TestDefinitions compares the chart's CRDs with the generated CRDs, and checks when they are deleted.
+// TestDefinitions checks that the CRDs in the chart equal the generated CRDs, and when they are deleted.
 func TestDefinitions(t *testing.T) {
 	c := newChart(t)
 	if err := syncChart(c.root, true); err != nil {
@@ -449,7 +450,7 @@ func TestDefinitions(t *testing.T) {
 	}
 }
 
-// TestPresets compares the profiles in the chart with the operator's built-in profiles.
+// TestPresets checks that the network profiles in the chart equal the operator's built-in profiles.
 func TestPresets(t *testing.T) {
 	c := newChart(t)
 	objects := c.objects(t, "presets.enabled=true")
@@ -473,7 +474,8 @@ func TestPresets(t *testing.T) {
 	}
 }
 
-// TestRefusals checks that the chart refuses values that would not work, with a message that names them.
+// TestRefusals checks that the chart rejects values that would not work, with a message that contains the name of the
+// value.
 func TestRefusals(t *testing.T) {
 	c := newChart(t)
 	for value, want := range map[string]string{
@@ -547,7 +549,7 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// TestValuesAreDocumented checks that every value is described in values.yaml and listed in the chart's README.
+// TestValuesAreDocumented checks that every value has a description in values.yaml and a row in the chart's README.
 func TestValuesAreDocumented(t *testing.T) {
 	c := newChart(t)
 	text, err := os.ReadFile(filepath.Join(c.dir(), "values.yaml"))

@@ -8,8 +8,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 )
 
-// With values-namespaced.yaml the chart has no object of the cluster. Without one of its values it is refused, and the
-// error names the value.
+// With values-namespaced.yaml, the chart contains no cluster-scoped object. If one of these values is missing, the
+// chart is rejected with an error that contains the name of the value.
 func TestNamespacedOnly(t *testing.T) {
 	c := newChart(t)
 	values := filepath.Join(c.dir(), "values-namespaced.yaml")
@@ -45,7 +45,8 @@ func TestNamespacedOnly(t *testing.T) {
 	}
 }
 
-// global.imageRegistry replaces the registry of the image, and global.imagePullSecrets are added to the chart's.
+// global.imageRegistry replaces the registry of the image. global.imagePullSecrets are used in addition to the chart's
+// imagePullSecrets.
 func TestGlobalRegistry(t *testing.T) {
 	c := newChart(t)
 	for name, tt := range map[string]struct {

@@ -19,18 +19,18 @@ import (
 	"golang.org/x/mod/modfile"
 )
 
-// tool is a program that is built from a module with a tool directive for it, which pins it.
+// tool is a program that is built from a module. The module pins the program with a tool directive.
 type tool struct {
 	name string
-	// module is the name of the folder in pins/, if it differs from the name of the tool.
+	// module is the name of the module's folder in pins/, if it differs from the name of the tool.
 	module string
 	// program is the last element of the package path, if it differs from the name of the tool.
 	program string
 	// tags are build tags, separated by commas.
 	tags string
-	// versionVar is the linker symbol of the variable with the program's version, if it has one.
+	// versionVar is the linker symbol of the variable that contains the program's version, if there is one.
 	versionVar string
-	// readsGo is set for a program that parses Go sources. It must be built with the Go release of these sources.
+	// readsGo is set if the program parses Go sources. Such a program must be built with the Go release of these sources.
 	readsGo bool
 }
 
@@ -40,11 +40,11 @@ var tools = []tool{
 	{name: "gotestsum", versionVar: "gotest.tools/gotestsum/cmd.version"},
 	{name: "helm", versionVar: "helm.sh/helm/v4/internal/version.version"},
 	{name: "kustomize-controller"},
-	// The agent is built without the packages of the control plane, as in Istio's own image.
+	// As in Istio's own image, the agent is built without the packages of the control plane.
 	{name: "pilot-agent", module: "istio", tags: istioTags + ",agent", versionVar: istioVersion},
 	{name: "pilot-discovery", module: "istio", tags: istioTags, versionVar: istioVersion},
-	// Of the kinds of service discovery, only Kubernetes and files are needed here: the libraries for clouds take minutes
-	// to build.
+	// Build Prometheus only with the service discovery for Kubernetes and files, because the libraries for clouds take
+	// minutes to build.
 	{name: "prometheus", tags: prometheusTags, versionVar: prometheusVersion},
 	{name: "prometheus-config-reloader", module: "prometheus-operator", versionVar: prometheusVersion},
 	{name: "prometheus-operator", program: "operator", versionVar: prometheusVersion},
@@ -54,13 +54,13 @@ var tools = []tool{
 }
 
 const (
-	istioTags         = "disable_pgv" // omits the validation of messages, as Istio's own builds do
+	istioTags         = "disable_pgv" // omits the validation of messages, like Istio's own builds
 	istioVersion      = "istio.io/istio/pkg/version.buildVersion"
 	prometheusTags    = "remove_all_sd,enable_kubernetes_sd"
 	prometheusVersion = "github.com/prometheus/common/version.Version"
 )
 
-// folder returns the module that pins the tool, relative to the repository.
+// folder returns the folder of the module that pins the tool, relative to the repository.
 func (t tool) folder() string {
 	if t.module != "" {
 		return path.Join("hack/tools/pins", t.module)
@@ -84,7 +84,7 @@ func toolNamed(name string) (tool, error) {
 	return tools[i], nil
 }
 
-// cacheDir returns the folder of programs that all checkouts share.
+// cacheDir returns the folder with built programs, which all checkouts share.
 func cacheDir() (string, error) {
 	if dir := os.Getenv("GEOBENCH_CACHE"); dir != "" {
 		return filepath.Abs(dir)
@@ -96,12 +96,12 @@ func cacheDir() (string, error) {
 	return filepath.Join(home, ".cache", "geobench"), nil
 }
 
-// pin contains the pinned version and the paths of a tool.
+// pin is the pinned version of a tool, with its paths.
 type pin struct {
-	dir      string // the pinning module
-	pkg      string // the main package
-	version  string // of the module that contains the main package
-	programs string // folder for the built program
+	dir      string // folder of the pinning module
+	pkg      string // path of the main package
+	version  string // version of the module that contains the main package
+	programs string // folder in which the built program is stored
 }
 
 func (t tool) pin(root string) (pin, error) {
@@ -144,7 +144,7 @@ func (t tool) pin(root string) (pin, error) {
 
 func (t tool) path(p pin) string { return filepath.Join(p.programs, t.name) }
 
-// install builds the named tools, or all tools, and prints their paths in this order.
+// install builds the named tools, or all tools if none is named, and prints the paths of the programs in this order.
 func install(ctx context.Context, root string, names []string) error {
 	wanted := tools
 	if len(names) > 0 {
@@ -185,8 +185,8 @@ func printPath(root, name string) error {
 	return nil
 }
 
-// build returns the path of a tool, and builds the tool if it is not in the cache. It builds under a temporary name
-// first, so an interrupted build leaves no partial program. A lock prevents concurrent builds of the same tool.
+// build returns the path of a tool, and builds the tool if it is not in the cache. It builds under a temporary name, so
+// that an interrupted build leaves no incomplete program. A lock prevents concurrent builds of the same tool.
 func build(ctx context.Context, root string, t tool) (string, error) {
 	p, err := t.pin(root)
 	if err != nil {
@@ -231,8 +231,8 @@ func build(ctx context.Context, root string, t tool) (string, error) {
 	return target, nil
 }
 
-// lock blocks until it has an exclusive lock on a file. The kernel releases the lock when the process exits, for
-// whatever reason.
+// lock waits until it has an exclusive lock on a file. The kernel releases the lock when the process exits for any
+// reason.
 func lock(file string) (unlock func(), err error) {
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {

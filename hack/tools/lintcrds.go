@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// schema is the part of a CRD's OpenAPI schema to which the conventions apply.
+// schema is the part of a CRD's OpenAPI schema that the conventions concern.
 type schema struct {
 	Type                 string             `json:"type"`
 	Format               string             `json:"format"`
@@ -50,13 +50,13 @@ type crd struct {
 	} `json:"spec"`
 }
 
-// kubernetesTypes lists fields whose types Kubernetes defines, so they may have no bounds.
+// kubernetesTypes are fields whose types are defined by Kubernetes. They may be unbounded.
 var kubernetesTypes = []string{"metadata", "resources", "tolerations"}
 
-// lintCRDs checks the CRDs against the conventions of this API. Kinds have a status with conditions and an
-// observedGeneration, and printer columns. Every field is described. Lists declare how they merge. Lists, maps and
-// strings are bounded, and therefore the cost of CEL rules. Sets of an enumeration have room for all of its values.
-// There are no floating-point numbers and no undeclared fields.
+// lintCRDs checks that the CRDs follow the conventions of this API. Every kind has printer columns, and a status with
+// conditions and an observedGeneration. Every field has a description. Lists declare how they are merged. Lists, maps
+// and strings are bounded, which also bounds the cost of CEL rules. A set of enumeration values has room for all of
+// them. There are no floating-point numbers and no undeclared fields.
 func lintCRDs(root string) error {
 	files, err := filepath.Glob(filepath.Join(root, crdSources, "*.yaml"))
 	if err != nil {

@@ -1,19 +1,19 @@
-// Tools builds and runs the tools for developing Geobench. Running Geobench needs none of them.
+// Tools builds and runs the tools with which Geobench is developed. Geobench itself does not need them.
 //
-// Each tool is pinned by a separate module in pins/, because their requirements conflict. The go command builds each
-// version of a tool once, into $GEOBENCH_CACHE/bin (by default ~/.cache/geobench/bin):
+// Each tool is pinned by its own module in pins/, because the requirements of different tools conflict. The go command
+// builds each version of a tool once, into $GEOBENCH_CACHE/bin (by default ~/.cache/geobench/bin):
 //
-//	go run -C hack/tools . install [TOOL...]   build what the cache lacks, print the paths (all tools when none is named)
-//	go run -C hack/tools . path TOOL           print where an installed tool is
+//	go run -C hack/tools . install [TOOL...]   build missing tools and print their paths (by default all tools)
+//	go run -C hack/tools . path TOOL           print the path of an installed tool
 //
 // The other commands work on the repository:
 //
 //	go run -C hack/tools . sync-chart [--check]   copy CRDs, RBAC rules and presets into charts/geobench
-//	go run -C hack/tools . lint-crds              hold config/crd/bases to the API conventions
-//	go run -C hack/tools . sbom                   write what is in bin/geobench and its image, and how they came about
+//	go run -C hack/tools . lint-crds              check config/crd/bases against the API conventions
+//	go run -C hack/tools . sbom                   write SBOMs and provenance of bin/geobench and its image
 //	go run -C hack/tools . release -version V     write all files of a version into dist
-//	go run -C hack/tools . rights LOG...           say which of the operator's rights were used
-//	go run -C hack/tools . chart-test             test the chart: render it in all its variants (and test these tools)
+//	go run -C hack/tools . rights LOG...           print which of the operator's rights were used
+//	go run -C hack/tools . chart-test             test the chart in all its variants, and these tools
 package main
 
 import (
@@ -54,7 +54,7 @@ func main() {
 	}
 }
 
-// usageError is an error in the command line.
+// usageError is the error of an invalid command line.
 type usageError string
 
 func (e usageError) Error() string { return string(e) }
@@ -102,7 +102,8 @@ func command(ctx context.Context, args []string) error {
 	return usageError(fmt.Sprintf("unknown command %q", name))
 }
 
-// repositoryRoot returns the root of the repository, found from the working folder, which go run -C sets to hack/tools.
+// repositoryRoot returns the root of the repository that contains the working folder. go run -C sets the working folder
+// to hack/tools.
 func repositoryRoot() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -130,7 +131,7 @@ func chartTest(ctx context.Context, root string) error {
 	return nil
 }
 
-// run executes a program and returns its standard output. The error contains the error output.
+// run executes a program and returns its standard output. If the program fails, the error contains the error output.
 func run(ctx context.Context, name string, args ...string) ([]byte, error) {
 	out, err := exec.CommandContext(ctx, name, args...).Output()
 	if err != nil {

@@ -11,20 +11,21 @@ import (
 )
 
 const (
-	// buildType defines the meaning of the parameters below, in this section of docs/security.md.
+	// buildType refers to the section of docs/security.md that defines the parameters below.
 	buildType = repositoryURL + "/blob/main/docs/security.md#what-was-built-from-what"
-	// predicateType is SLSA's provenance, version 1 (slsa.dev/spec/v1.0/provenance).
+	// predicateType is the type of SLSA provenance, version 1 (slsa.dev/spec/v1.0/provenance).
 	predicateType = "https://slsa.dev/provenance/v1"
 )
 
-// provenance states how the program and the image were built.
+// provenance returns the statement of how the program and the image were built.
 func provenance(p *program, i *image, builder string) ([]byte, error) {
 	made := []artifact{p.artifact, i.artifact, {i.tag, i.id}}
 	return provenanceOf(p, made, map[string]any{"targets": []any{"bin/geobench", "image"}, "image": i.tag}, builder)
 }
 
-// provenanceOf states the commit, the Go version and the modules from which files were built. The files hold program
-// p, whose build information is used. parameters are the parameters of the build. It is not signed here.
+// provenanceOf returns a statement of the commit, the Go version and the modules from which the files in made were
+// built. The build information comes from program p, which the files contain. parameters are the parameters of the
+// build. The statement is not signed.
 func provenanceOf(p *program, made []artifact, parameters map[string]any, builder string) ([]byte, error) {
 	parameters["repository"], parameters["commit"] = repositoryURL, p.commit
 	external, err := structpb.NewStruct(parameters)
@@ -73,7 +74,7 @@ func provenanceOf(p *program, made []artifact, parameters map[string]any, builde
 	if text, err = protojson.Marshal(s); err != nil {
 		return nil, err
 	}
-	// protojson varies its white space on purpose, so the output is formatted again.
+	// Format the output again, because protojson varies its white space on purpose.
 	var out bytes.Buffer
 	if err := json.Indent(&out, text, "", "  "); err != nil {
 		return nil, err

@@ -24,10 +24,10 @@ import (
 	"golang.org/x/mod/semver"
 )
 
-// platform is an operating system and an architecture, in Go's terms.
+// platform is an operating system and an architecture, in Go's notation.
 type platform struct{ os, arch string }
 
-// platforms lists the platforms of the command line. There are images for the Linux platforms.
+// platforms are the platforms for which the command line is released. Images are released for those with Linux.
 var platforms = []platform{
 	{"darwin", "amd64"}, {"darwin", "arm64"}, {"linux", "amd64"}, {"linux", "arm64"}, {"windows", "amd64"}, {"windows", "arm64"},
 }
@@ -41,8 +41,8 @@ func (p platform) program() string {
 	return "geobench"
 }
 
-// choosePlatforms returns the platforms of a list like linux/amd64,darwin/arm64; all of them for an empty list. The
-// platform of this machine must be among them, because its program writes the manual pages.
+// choosePlatforms returns the platforms in a list such as linux/amd64,darwin/arm64, or all platforms for an empty list.
+// The list must contain the platform of this machine, because its program writes the manual pages.
 func choosePlatforms(list string) (out []platform, err error) {
 	if list == "" {
 		return platforms, nil
@@ -61,7 +61,7 @@ func choosePlatforms(list string) (out []platform, err error) {
 	return out, nil
 }
 
-// archive returns the name of the platform's archive.
+// archive returns the file name of the platform's archive.
 func (p platform) archive(version string) string {
 	extension := "tar.gz"
 	if p.os == "windows" {
@@ -73,18 +73,18 @@ func (p platform) archive(version string) string {
 // releaser writes the files of a version.
 type releaser struct {
 	root, work, dist string
-	// version is like v0.1.0, and repository names the image in its registry.
+	// version has the form v0.1.0. repository is the name of the image in its registry.
 	version, repository, builder string
-	// platforms are those to build for, in the order of the table.
+	// platforms are the platforms to build for, in the order of the variable platforms.
 	platforms []platform
 	say       func(format string, args ...any)
 
-	programs []*program // in the order of platforms
-	made     []artifact // the files of dist that were written, without the checksums
+	programs []*program // programs in the order of platforms
+	made     []artifact // files that were written to dist, except for the checksums
 }
 
-// release writes all files of a version into a folder, from a clean clone. Two runs from the same commit write the same
-// bytes. Nothing is signed or published: the workflow in .github does both.
+// release writes all files of a version into a folder. It requires a clean clone. Two runs with the same commit write
+// the same bytes. It does not sign or publish anything; the workflow in .github does both.
 func release(ctx context.Context, root string, args []string) error {
 	flags := flag.NewFlagSet("release", flag.ContinueOnError)
 	version := flags.String("version", "", "`VERSION` to release, for example v0.1.0")
@@ -154,7 +154,7 @@ func (r *releaser) all(ctx context.Context) error {
 	return r.checksums()
 }
 
-// write writes a file of dist.
+// write writes a file to dist and records it.
 func (r *releaser) write(name string, content []byte) error {
 	if err := os.WriteFile(filepath.Join(r.dist, name), content, 0o644); err != nil {
 		return err
@@ -162,7 +162,7 @@ func (r *releaser) write(name string, content []byte) error {
 	return r.add(name)
 }
 
-// add notes a file of dist that another program has written.
+// add records a file in dist that another program has written.
 func (r *releaser) add(name string) error {
 	a, err := hashFile(filepath.Join(r.dist, name))
 	if err == nil {
@@ -172,7 +172,7 @@ func (r *releaser) add(name string) error {
 	return err
 }
 
-// folder is where the program of a platform is built.
+// folder returns the folder in which the program of a platform is built.
 func (r *releaser) folder(p platform) string { return filepath.Join(r.work, p.os+"_"+p.arch) }
 
 // build builds the program for all platforms.
@@ -196,14 +196,15 @@ func (r *releaser) build(ctx context.Context) error {
 	return nil
 }
 
-// file is an entry of an archive. A file with a target is a symbolic link.
+// file is an entry of an archive. If target is set, it is a symbolic link.
 type file struct {
 	name, target string
 	mode         fs.FileMode
 	content      []byte
 }
 
-// archives writes the archive of each platform: program, kubectl plugin, manual pages, completion, license.
+// archives writes the archive of each platform, which contains the program, the kubectl plugin, manual pages, shell
+// completion and the license.
 func (r *releaser) archives(ctx context.Context) error {
 	common, err := r.documents(ctx)
 	if err != nil {
@@ -217,7 +218,7 @@ func (r *releaser) archives(ctx context.Context) error {
 		files := append(slices.Clone(common), file{name: p.program(), mode: 0o755, content: binary})
 		pack := tarball
 		if p.os == "windows" {
-			// kubectl finds plugins by the extensions in PATHEXT, and archives for Windows have no links.
+			// On Windows, kubectl finds plugins by the extensions in PATHEXT, and archives contain no links.
 			files = append(files, file{name: "kubectl-geobench.cmd", mode: 0o755, content: []byte("@\"%~dp0geobench.exe\" %*\r\n")})
 			pack = zipFile
 		} else {
@@ -234,7 +235,7 @@ func (r *releaser) archives(ctx context.Context) error {
 	return nil
 }
 
-// documents returns the files that all archives have.
+// documents returns the files that are in all archives.
 func (r *releaser) documents(ctx context.Context) (files []file, err error) {
 	host := filepath.Join(r.folder(platform{runtime.GOOS, runtime.GOARCH}), "geobench")
 	if _, err := os.Stat(host); err != nil {
@@ -270,14 +271,14 @@ func (r *releaser) documents(ctx context.Context) (files []file, err error) {
 	return append(files, file{name: "LICENSE", mode: 0o644, content: license}), nil
 }
 
-// epoch is the time of every file in an archive, as the oldest time that a zip file can hold.
+// epoch is the time of every file in an archive. It is the earliest time that a zip file can contain.
 var epoch = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func sorted(files []file) []file {
 	return slices.SortedFunc(slices.Values(files), func(a, b file) int { return cmp.Compare(a.name, b.name) })
 }
 
-// tarball returns a compressed tar file, sorted and without times.
+// tarball returns a compressed tar file with the files in sorted order. All files have the time epoch.
 func tarball(files []file) ([]byte, error) {
 	var b bytes.Buffer
 	z, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
@@ -301,7 +302,7 @@ func tarball(files []file) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// zipFile returns a zip file, sorted and without times.
+// zipFile returns a zip file with the files in sorted order. All files have the time epoch.
 func zipFile(files []file) ([]byte, error) {
 	var b bytes.Buffer
 	w := zip.NewWriter(&b)
@@ -320,8 +321,8 @@ func zipFile(files []file) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// deploy writes what a cluster needs: the image for two architectures, the chart, and the manifests of the chart with its
-// defaults. Chart and manifests name the image by its digest.
+// deploy writes the files for clusters: the image for two architectures, the chart, and the manifests of the chart with
+// default values. The chart and the manifests refer to the image by its digest.
 func (r *releaser) deploy(ctx context.Context) error {
 	layout := fmt.Sprintf("geobench-image_%s.oci.tar", r.version)
 	args := []string{"run", "-C", filepath.Join(r.root, "hack", "cluster"), ".", "oci", "-name", r.repository + ":" + r.version, "-o", filepath.Join(r.dist, layout)}
@@ -369,7 +370,7 @@ func mustTool(name string) tool {
 	return t
 }
 
-// replacements are the lines of the chart that differ in a release.
+// replacements returns the texts in the chart's files that a release replaces, with their replacements.
 func (r *releaser) replacements(digest string) map[string]map[string]string {
 	plain := strings.TrimPrefix(r.version, "v")
 	return map[string]map[string]string{
@@ -386,7 +387,7 @@ func (r *releaser) replacements(digest string) map[string]map[string]string {
 	}
 }
 
-// chart returns the packed chart with the version, and with the image's digest as default.
+// chart returns the packed chart. It has the version of the release, and the digest of the image as a default value.
 func (r *releaser) chart(digest string) ([]byte, error) {
 	root := filepath.Join(r.root, "charts", "geobench")
 	replacements := r.replacements(digest)
@@ -441,7 +442,7 @@ spec:
 	return []byte(b.String())
 }
 
-// sum returns the SHA-256 digest of a file of dist.
+// sum returns the SHA-256 digest of a file in dist, or "" if the file was not recorded.
 func (r *releaser) sum(name string) string {
 	for _, a := range r.made {
 		if a.name == name {
@@ -451,10 +452,10 @@ func (r *releaser) sum(name string) string {
 	return ""
 }
 
-// heading starts the section of a version in CHANGELOG.md.
+// heading matches the heading of a version in CHANGELOG.md.
 var heading = regexp.MustCompile(`(?m)^## (v\S+)( .*)?$`)
 
-// notes returns the changelog's section of the version.
+// notes returns the release notes: the changelog's section of the version.
 func (r *releaser) notes() ([]byte, error) {
 	text, err := os.ReadFile(filepath.Join(r.root, "CHANGELOG.md"))
 	if err != nil {
@@ -463,7 +464,7 @@ func (r *releaser) notes() ([]byte, error) {
 	return section(text, r.version)
 }
 
-// section cuts the section of a version out of a changelog.
+// section returns the section of a version in a changelog.
 func section(text []byte, version string) ([]byte, error) {
 	all := heading.FindAllSubmatchIndex(text, -1)
 	for i, at := range all {
@@ -479,7 +480,7 @@ func section(text []byte, version string) ([]byte, error) {
 	return nil, fmt.Errorf("CHANGELOG.md has no section %s: make changelog VERSION=%[1]s, and commit it", version)
 }
 
-// describe writes an SBOM for each program and one statement of provenance for all files.
+// describe writes an SBOM for each archive, and one provenance statement for all files.
 func (r *releaser) describe() error {
 	at, err := sourceDate(r.programs[0])
 	if err != nil {
@@ -502,7 +503,7 @@ func (r *releaser) describe() error {
 	return r.write("geobench.intoto.json", statement)
 }
 
-// checksums writes the digests of all files in the form of sha256sum.
+// checksums writes the digests of all files in the format of sha256sum.
 func (r *releaser) checksums() error {
 	var b strings.Builder
 	for _, a := range slices.SortedFunc(slices.Values(r.made), func(a, b artifact) int { return cmp.Compare(a.name, b.name) }) {

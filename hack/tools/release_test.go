@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Archives depend on the contents alone: not on the order of the files and not on the time.
+// An archive depends only on the contents of its files, and not on their order or on the time.
 func TestArchivesAreReproducible(t *testing.T) {
 	a := file{name: "geobench", mode: 0o755, content: []byte("program")}
 	b := file{name: "share/man/man1/geobench.1", mode: 0o644, content: []byte("page")}
@@ -80,7 +80,7 @@ func eachHeader(t *testing.T, archive []byte, do func(*tar.Header, []byte)) {
 	}
 }
 
-// The packed chart has the version, names the image by digest, and renders with it.
+// The packed chart has the version of the release and the digest of the image, and can be rendered.
 func TestReleasedChart(t *testing.T) {
 	digest := "sha256:" + strings.Repeat("1a", 32)
 	r := &releaser{root: "../..", version: "v0.2.0-rc.1", repository: "registry.example.com/geobench"}
@@ -120,7 +120,7 @@ func TestReleasedChart(t *testing.T) {
 	}
 }
 
-// The manifest of the kubectl plugin names each archive with its digest.
+// The manifest of the kubectl plugin lists each archive with its digest.
 func TestKrewManifest(t *testing.T) {
 	r := &releaser{version: "v0.1.0", platforms: platforms}
 	for _, p := range platforms {
@@ -156,7 +156,7 @@ func TestKrewManifest(t *testing.T) {
 	}
 }
 
-// Release notes are the version's section of the changelog.
+// The release notes are the changelog's section of the version.
 func TestReleaseNotes(t *testing.T) {
 	const text = "# Changelog\n\nIntro.\n\n## v0.2.0 (1 May 2027)\n\n### Added\n\n- Two.\n\n## v0.1.0 (28 November 2026)\n\n- One.\n"
 	for version, want := range map[string]string{
@@ -172,7 +172,7 @@ func TestReleaseNotes(t *testing.T) {
 	}
 }
 
-// Mistakes are named before anything is built.
+// Invalid arguments are reported before anything is built.
 func TestReleaseRefuses(t *testing.T) {
 	full := t.TempDir()
 	if err := os.WriteFile(filepath.Join(full, "old"), nil, 0o600); err != nil {

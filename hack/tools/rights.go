@@ -19,7 +19,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// right is one permission: a verb on a resource, possibly restricted to names, or on a URL.
+// right is a single permission: a verb on a URL or on a resource. names restricts it to objects with these names, if
+// there are any.
 type right struct {
 	verb, group, resource string
 	names                 []string
@@ -29,7 +30,7 @@ func (r right) String() string {
 	return strings.Join(append([]string{r.verb, r.object()}, r.names...), " ")
 }
 
-// object returns the object of the right as text, for example pods or jobs.batch.
+// object returns the resource or URL of the right as text, such as pods or jobs.batch.
 func (r right) object() string {
 	if r.group == "" {
 		return r.resource
@@ -37,7 +38,7 @@ func (r right) object() string {
 	return r.resource + "." + r.group
 }
 
-// rightsOf splits rules into single rights, sorted and without duplicates.
+// rightsOf splits rules into single rights. It sorts them and removes duplicates.
 func rightsOf(rules []rbacv1.PolicyRule) []right {
 	var out []right
 	for _, r := range rules {
@@ -80,7 +81,7 @@ func operatorRules(root string) ([]rbacv1.PolicyRule, error) {
 	}
 }
 
-// request is the part of an entry in an audit log (audit.k8s.io/v1) that determines the required right.
+// request is the part of an audit log's entry (audit.k8s.io/v1) that determines which right the request needs.
 type request struct {
 	Verb      string `json:"verb"`
 	ObjectRef *struct {
@@ -103,8 +104,8 @@ func (r right) allows(q *request) bool {
 	return r.verb == q.Verb && r.group == q.ObjectRef.APIGroup && r.resource == resource && (len(r.names) == 0 || slices.Contains(r.names, q.ObjectRef.Name))
 }
 
-// rightsUsed returns the number of requests in an audit log by the right that they need, and the number of forbidden
-// requests.
+// rightsUsed counts the requests in an audit log. used has their numbers by the right that they need, and forbidden has
+// the numbers of forbidden requests.
 func rightsUsed(granted []right, log io.Reader) (used, forbidden map[string]int, err error) {
 	used, forbidden = map[string]int{}, map[string]int{}
 	lines := bufio.NewScanner(log)
@@ -130,8 +131,8 @@ func rightsUsed(granted []right, log io.Reader) (used, forbidden map[string]int,
 	return used, forbidden, lines.Err()
 }
 
-// reportRights prints which of the operator's rights the requests in audit logs needed, and which rights were never
-// used.
+// reportRights prints which of the operator's rights the requests in audit logs needed, and which rights they never
+// needed.
 func reportRights(root string, out io.Writer, logs []string) error {
 	rules, err := operatorRules(root)
 	if err != nil {

@@ -19,8 +19,9 @@ func named(rights []right) (out []string) {
 	return out
 }
 
-// operatorUses lists, for each right of the operator, functions that need it. The caches of SetupWithManager list and
-// watch. ensureCreated reads cached objects by name after another client has created them.
+// operatorUses has, for each right of the operator, functions that need it. The caches that SetupWithManager creates
+// list and watch objects. ensureCreated reads an object through the cache by its name after another client has created
+// it.
 var operatorUses = map[string]string{
 	"create benchmarkruns.geobench.dev":                "begin",
 	"create configmaps":                                "ensureCreated",
@@ -123,7 +124,7 @@ var operatorUses = map[string]string{
 	"patch statefulsets.apps":                          "ensure closeGates",
 	"patch stresschaos.chaos-mesh.org":                 "remove",
 	"patch timechaos.chaos-mesh.org":                   "remove",
-	// the owner must not be deleted before the objects that it owns
+	// An owner must not be deleted before the objects that it owns, which requires the right to update its finalizers.
 	"update benchmarkruns/finalizers.geobench.dev": "ensureCreated",
 	"update experiments/finalizers.geobench.dev":   "ensureCreated",
 	"update geodatabases/finalizers.geobench.dev":  "ensureCreated",
@@ -150,7 +151,7 @@ var operatorUses = map[string]string{
 	"watch timechaos.chaos-mesh.org":               "look",
 }
 
-// TestOperatorUses checks that every right of the operator is listed with functions that exist.
+// TestOperatorUses checks that operatorUses has every right of the operator, and that the functions exist.
 func TestOperatorUses(t *testing.T) {
 	root, err := repositoryRoot()
 	if err != nil {
@@ -169,7 +170,7 @@ func TestOperatorUses(t *testing.T) {
 			}
 			text, err := os.ReadFile(file)
 			for _, m := range function.FindAllSubmatch(text, -1) {
-				// Ignore whether the name is exported, because functions move between packages.
+				// Ignore upper and lower case, because functions are exported and unexported when they move between packages.
 				functions[strings.ToLower(string(m[1]))] = true
 			}
 			return err
@@ -198,10 +199,10 @@ func TestOperatorUses(t *testing.T) {
 	}
 }
 
-// TestOtherRights checks that all other roles of the chart are listed, with the purpose of their rights.
+// TestOtherRights checks that the list below has all other roles of the chart, with the reason for their rights.
 func TestOtherRights(t *testing.T) {
 	c := newChart(t)
-	// Rights of each role, and text in the file that needs them.
+	// Each role has its rights, a file that needs them, and text in this file that shows why.
 	uses := map[string]struct{ rights, file, text string }{
 		"geobench-prometheus": {
 			"get list watch pods services endpointslices.discovery.k8s.io /metrics", "templates/prometheus/prometheus.yaml", "kubernetes_sd_configs: [{role: endpointslice",
@@ -231,7 +232,7 @@ func TestOtherRights(t *testing.T) {
 			continue
 		}
 		if strings.HasPrefix(role, "geobench-operator") {
-			continue // covered by TestRights and TestOperatorUses
+			continue // TestRights and TestOperatorUses cover this role
 		}
 		use, ok := uses[role]
 		if !ok {
@@ -262,7 +263,7 @@ func TestOtherRights(t *testing.T) {
 	}
 }
 
-// TestRightsUsed parses entries of audit logs.
+// TestRightsUsed checks which rights the requests in an audit log need.
 func TestRightsUsed(t *testing.T) {
 	granted := []right{
 		{"get", "", "secrets", []string{"geobench-authority"}}, {"get", "", "secrets", nil}, {"patch", "geobench.dev", "geodatabases/status", nil}, {"watch", "", "pods", nil},
@@ -310,7 +311,7 @@ func TestRightsUsed(t *testing.T) {
 	}
 }
 
-// TestNamedTests checks that the tests exist that SECURITY.md and docs/security.md name as proof.
+// TestNamedTests checks that all tests to which SECURITY.md and docs/security.md refer exist.
 func TestNamedTests(t *testing.T) {
 	root, err := repositoryRoot()
 	if err != nil {

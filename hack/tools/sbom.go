@@ -22,9 +22,8 @@ import (
 // repositoryURL is the URL of the source repository.
 const repositoryURL = "https://github.com/geobench/geobench"
 
-// describe describes the contents and the origin of a program and an image: two SBOMs (SPDX 2.3) and a statement of
-// provenance (in-toto, SLSA v1). All of them depend only on the two files, so every build of the same commit produces
-// the same bytes.
+// describe writes two SBOMs (SPDX 2.3) and a provenance statement (in-toto, SLSA v1) of a program and an image. The
+// output depends only on the two files, so every build of the same commit yields the same bytes.
 func describe(root string, args []string) error {
 	flags := flag.NewFlagSet("sbom", flag.ContinueOnError)
 	binary := flags.String("binary", filepath.Join(root, "bin", "geobench"), "the program")
@@ -80,7 +79,7 @@ func describe(root string, args []string) error {
 	return nil
 }
 
-// sourceDate returns SOURCE_DATE_EPOCH (reproducible-builds.org) if it is set, or else the time of the commit.
+// sourceDate returns SOURCE_DATE_EPOCH (reproducible-builds.org) if it is set, and otherwise the time of the commit.
 func sourceDate(p *program) (time.Time, error) {
 	text := os.Getenv("SOURCE_DATE_EPOCH")
 	if text == "" {
@@ -99,7 +98,8 @@ func writeSPDX(doc *spdx.Document) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// programSBOM lists the modules that the linker recorded in the program, which can differ from the modules in go.mod.
+// programSBOM returns the SBOM of a program. It lists the modules that the linker recorded in the program, which may
+// differ from those in go.mod.
 func programSBOM(p *program, at time.Time) *spdx.Document {
 	doc := document(p.artifact, at)
 	addProgram(doc, p)
@@ -107,11 +107,11 @@ func programSBOM(p *program, at time.Time) *spdx.Document {
 	return doc
 }
 
-// imageSBOM lists the program in the image and the modules of the program.
+// imageSBOM returns the SBOM of an image. It lists the program in the image and the modules of the program.
 func imageSBOM(p *program, i *image, at time.Time) *spdx.Document {
 	const id = common.ElementID("Image")
 	doc := document(i.artifact, at)
-	colon := strings.LastIndexByte(i.tag, ':') // the name of a registry may contain a port
+	colon := strings.LastIndexByte(i.tag, ':') // the last colon, because the name of the registry may contain a port
 	whole := newPackage(id, i.tag[:colon], i.tag[colon+1:], "CONTAINER")
 	whole.PackageFileName, whole.PackageChecksums = i.name, sha256Of(i.sha256)
 	whole.PackageLicenseDeclared = "Apache-2.0"
@@ -123,7 +123,7 @@ func imageSBOM(p *program, i *image, at time.Time) *spdx.Document {
 	return doc
 }
 
-// archiveSBOM lists the program in an archive and its modules.
+// archiveSBOM returns the SBOM of an archive. It lists the program in the archive and the modules of the program.
 func archiveSBOM(p *program, a artifact, at time.Time) *spdx.Document {
 	const id = common.ElementID("Archive")
 	doc := document(a, at)
@@ -150,7 +150,7 @@ func document(a artifact, at time.Time) *spdx.Document {
 	}
 }
 
-// addProgram adds the program, its modules, and Go's standard library.
+// addProgram adds the program, its modules, and the standard library of Go to an SBOM.
 func addProgram(doc *spdx.Document, p *program) {
 	main := newPackage(programID, p.info.Main.Path, p.info.Main.Version, "APPLICATION")
 	main.PackageFileName, main.PackageChecksums = p.name, sha256Of(p.sha256)
@@ -170,7 +170,7 @@ func addProgram(doc *spdx.Document, p *program) {
 	}
 }
 
-// notInID matches characters that an SPDX identifier must not contain.
+// notInID matches characters that are not allowed in an SPDX identifier.
 var notInID = regexp.MustCompile(`[^A-Za-z0-9.-]+`)
 
 func addModule(doc *spdx.Document, d *debug.Module) *spdx.Package {
@@ -185,8 +185,8 @@ func addModule(doc *spdx.Document, d *debug.Module) *spdx.Package {
 	return m
 }
 
-// escapeUpper returns the path or version of a module as the module proxy expects it: each capital letter is replaced
-// by ! and the lower-case letter.
+// escapeUpper returns the path or version of a module in the form that the module proxy expects: each upper-case letter
+// is replaced by an exclamation mark and the lower-case letter.
 func escapeUpper(s string) string {
 	var b strings.Builder
 	for _, r := range s {

@@ -22,7 +22,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 )
 
-// built is a program with two modules, in a repository with one commit.
+// built is a program that was built from a repository with one commit. It depends on two modules.
 type built struct {
 	dir, binary, commit string
 }
@@ -73,7 +73,7 @@ func (b *built) run(t *testing.T, name string, args ...string) string {
 	return string(out)
 }
 
-// archive writes a docker-archive with the program, as hack/cluster does.
+// archive writes a docker-archive with the program, in the same form as hack/cluster.
 func (b *built) archive(t *testing.T, content []byte) string {
 	t.Helper()
 	pack := func(w *bytes.Buffer, files map[string][]byte) {
@@ -111,8 +111,8 @@ func digestOf(content []byte) string {
 	return hex.EncodeToString(h[:])
 }
 
-// TestSBOM describes a program and its image, parses the output with the standards' own libraries, and checks that a
-// second description is the same.
+// TestSBOM describes a program and its image, and parses the output with the libraries of the standards. A second
+// description must be identical.
 func TestSBOM(t *testing.T) {
 	b := buildProgram(t)
 	content, err := os.ReadFile(b.binary)
@@ -233,8 +233,8 @@ func TestSBOM(t *testing.T) {
 	}
 }
 
-// checkSPDX checks a document against requirements of the specification (SPDX 2.3, clauses 6, 7 and 11) that its schema
-// does not cover.
+// checkSPDX checks requirements of the specification (SPDX 2.3, clauses 6, 7 and 11) that the schema of SPDX does not
+// cover.
 func checkSPDX(t *testing.T, name string, doc *spdx.Document) {
 	t.Helper()
 	if doc.SPDXVersion != "SPDX-2.3" || doc.DataLicense != "CC0-1.0" || !strings.HasPrefix(doc.DocumentNamespace, "https://") || strings.Contains(doc.DocumentNamespace, "#") {
@@ -258,8 +258,8 @@ func checkSPDX(t *testing.T, name string, doc *spdx.Document) {
 	}
 }
 
-// TestSBOMIsOfACommit checks that a program whose build cannot be reproduced is refused, and an image of another
-// program.
+// TestSBOMIsOfACommit checks that a program is rejected if its build cannot be reproduced, and that an image is
+// rejected if it contains another program.
 func TestSBOMIsOfACommit(t *testing.T) {
 	b := buildProgram(t)
 	content, err := os.ReadFile(b.binary)

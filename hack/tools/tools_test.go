@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestPins checks that every tool has a separate module that names its program and version.
+// TestPins checks that every tool has its own module, which pins the program and its version.
 func TestPins(t *testing.T) {
 	root, err := repositoryRoot()
 	if err != nil {
@@ -52,7 +52,7 @@ spec:
                 {type: array, description: Conditions., maxItems: 3, x-kubernetes-list-type: map, x-kubernetes-list-map-keys: [type], items: {type: object}}
 `
 
-// TestLintCRD violates one convention at a time.
+// TestLintCRD checks the findings for a CRD that violates a single convention.
 func TestLintCRD(t *testing.T) {
 	for title, test := range map[string]struct{ old, new, want string }{
 		"good":             {},
@@ -90,7 +90,7 @@ func TestLintCRD(t *testing.T) {
 	}
 }
 
-// TestRulesTemplate checks the list to which each rule of the generated roles belongs.
+// TestRulesTemplate checks in which list each rule of the generated roles is.
 func TestRulesTemplate(t *testing.T) {
 	got, err := rulesTemplate([]byte(`---
 kind: ClusterRole
@@ -160,7 +160,7 @@ rules:
 	}
 }
 
-// TestValuesTable checks that comments become rows, and that a value without a comment is an error.
+// TestValuesTable checks that comments become rows of the table, and that a value without a comment is an error.
 func TestValuesTable(t *testing.T) {
 	got, err := valuesTable(`# A file.
 

@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// valuesTable returns the values of a chart as a Markdown table: the keys that have a comment in values.yaml starting
-// with "# --", and that comment. Every other key must contain such keys.
+// valuesTable returns the values of a chart as a Markdown table. A row has a key and its comment in values.yaml, which
+// starts with "# --". A key without such a comment must contain keys with comments.
 func valuesTable(text string) (string, error) {
 	type key struct {
 		indent    int
 		path      string
-		described bool // the key or one of its parents has a comment
+		described bool // the key or a key that contains it has a comment
 		leaf      bool
 	}
 	var (
@@ -48,7 +48,7 @@ func valuesTable(text string) (string, error) {
 		}
 		name, value, ok := strings.Cut(trimmed, ":")
 		if !ok || strings.HasPrefix(trimmed, "- ") {
-			continue // an item of a list
+			continue // an item of a list is not a key
 		}
 		for len(within) > 0 && within[len(within)-1].indent >= indent {
 			within = within[:len(within)-1]
@@ -78,7 +78,7 @@ const (
 	tableEnd   = "<!-- end of values -->\n"
 )
 
-// insertTable replaces the text between the two marks in a README by the table.
+// insertTable replaces the text between two marks in a README with the table.
 func insertTable(readme []byte, table string) ([]byte, error) {
 	before, rest, ok := bytes.Cut(readme, []byte(tableStart))
 	if !ok {

@@ -11,18 +11,18 @@ import (
 	"strings"
 )
 
-// slot is a line of the budget: the findings of a rule in a part of the tree.
+// slot identifies a line of the budget: a rule, and a part of the tree in which its findings are counted.
 type slot struct{ Rule, Part string }
 
 func (s slot) String() string { return s.Rule + " in " + s.Part }
 
-// entry is a number of findings, with the digest of the rule that was counted.
+// entry is a number of findings, with the digest of the rule at the time of counting.
 type entry struct {
 	Number int
 	Digest string
 }
 
-// budget maps slots to numbers of findings, either the allowed or the current numbers.
+// budget has a number of findings for each slot: either the allowed or the current numbers.
 type budget map[slot]entry
 
 func (b budget) slots() []slot {
@@ -38,7 +38,7 @@ func (b budget) sum() (n int) {
 	return n
 }
 
-// count returns the number of findings of each rule in each part, with zeros.
+// count returns the number of findings of each rule in each part, including zeros.
 func count(findings []finding, rules rules) budget {
 	b := budget{}
 	for name, digest := range rules {
@@ -54,11 +54,11 @@ func count(findings []finding, rules rules) budget {
 	return b
 }
 
-// problem is a reason for the check to fail.
+// problem is a reason why the check fails.
 type problem struct {
 	slot
 	text string
-	// above is the number of findings above the budget, or 0 for other problems.
+	// above is the number of findings above the budget; 0 for other problems.
 	above int
 }
 
@@ -70,7 +70,8 @@ func join(problems []problem) error {
 	return errors.Join(errs...)
 }
 
-// over returns the slots with more findings than allowed. The budget of a rule is void once the rule has changed.
+// over describes the slots with more findings than allowed. It ignores a slot if its rule has changed, because the
+// budget is then no longer valid.
 func (b budget) over(allowed budget) (problems []problem) {
 	for _, s := range b.slots() {
 		now, then := b[s], allowed[s]
@@ -82,11 +83,11 @@ func (b budget) over(allowed budget) (problems []problem) {
 	return problems
 }
 
-// slack returns the maximum difference that check accepts between a budget and a lower number of findings. With it, a
-// small change need not touch the budget file, but rewritten text leaves no room for many new findings.
+// slack returns by how much the number of findings may be below the budget before check fails. A small change then need
+// not change the budget file. The value is small, so that rewritten text does not make room for many new findings.
 func slack(allowed int) int { return max(5, allowed/100) }
 
-// under returns the slots whose budget must be lowered or counted again.
+// under describes the slots whose budget must be lowered or counted again.
 func (b budget) under(allowed budget) (problems []problem) {
 	for _, s := range b.slots() {
 		now := b[s]
@@ -109,7 +110,7 @@ func (b budget) under(allowed budget) (problems []problem) {
 	return problems
 }
 
-// raised returns the slots whose budget is above an earlier version of the budget for the same rule.
+// raised describes the slots whose budget is above the budget for the same rule in an earlier commit.
 func (b budget) raised(earlier []version) (problems []problem) {
 	for _, s := range b.slots() {
 		for _, v := range earlier {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// text is the prose of a file as paragraphs, with the line number in the file for each line.
+// text is the prose of a file, divided into paragraphs. Source has the line number in the file for each of Lines.
 type text struct {
 	Lines  []string
 	Source []int
@@ -19,26 +19,27 @@ func (t *text) add(line string, source int) {
 	t.Lines, t.Source = append(t.Lines, line), append(t.Source, source)
 }
 
-// end closes the current paragraph with an additional sentence, an exclamation mark. Without it, Vale would join two
-// paragraphs if the first lacks a full stop, or if the second starts with an unexported name in lower case.
+// end closes the current paragraph with an additional sentence, which is an exclamation mark. Otherwise Vale would join
+// two paragraphs if the first does not end with a full stop, or if the second starts with an unexported name in lower
+// case.
 func (t *text) end() {
 	if n := len(t.Lines); n > 0 && t.Lines[n-1] != "!" {
 		t.add("!", t.Source[n-1])
 	}
 }
 
-// title adds a heading in the form of a question, so that headings such as `What is measured` are accepted.
+// title adds a heading as a question, because the rules accept questions such as `What is measured`.
 func (t *text) title(line string, source int) {
 	t.end()
 	t.add(line+"?", source)
 	t.end()
 }
 
-// chunkSize is the number of bytes after which a text is split, because the time that Vale takes to locate a finding is
+// chunkSize is the number of bytes after which a text is split. The time that Vale takes to locate a finding is
 // proportional to the size of the file.
 const chunkSize = 4000
 
-// chunks splits the text between paragraphs into chunks of about the given number of bytes.
+// chunks splits the text into chunks of about size bytes. It splits only between paragraphs.
 func (t *text) chunks(size int) []text {
 	var of []text
 	begin, bytes := 0, 0
@@ -52,7 +53,7 @@ func (t *text) chunks(size int) []text {
 	return of
 }
 
-// paragraphEnd returns the last line, in the file, of the paragraph that contains line i of the text.
+// paragraphEnd returns the number, in the file, of the last line of the paragraph that contains line i of the text.
 func (t *text) paragraphEnd(i int) int {
 	for i+1 < len(t.Lines) && t.Lines[i+1] != "!" {
 		i++
@@ -74,7 +75,7 @@ var (
 	separator = regexp.MustCompile(`^\s*\|[-:| ]+$`)
 )
 
-// hide replaces code by a word of the same length, so that a piece of code counts as one word.
+// hide replaces code with a word of the same length, so that the code counts as one word.
 func hide(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == '\n' {
@@ -84,10 +85,10 @@ func hide(s string) string {
 	}, s)
 }
 
-// blank removes a match and keeps its line breaks.
+// blank replaces a match with its line breaks.
 func blank(s string) string { return strings.Repeat("\n", strings.Count(s, "\n")) }
 
-// markdown extracts the prose of Markdown. List items and the cells of tables are paragraphs of their own.
+// markdown returns the prose of a Markdown file. Each list item and each cell of a table is a paragraph.
 func markdown(body string) text {
 	lines := strings.Split(body, "\n")
 	open := ""
@@ -150,19 +151,19 @@ var (
 	output        = regexp.MustCompile(`^(?:Unordered output|Output):`)
 )
 
-// generated reports whether a Go file says that a program wrote it.
+// generated reports whether a Go file states that it is generated.
 func generated(body []byte) bool { return generatedLine.Match(body[:min(len(body), 1000)]) }
 
-// directive reports whether a line of a Go file, without the space around it, is a comment for programs.
+// directive reports whether a line of a Go file, without surrounding space, is a directive for programs.
 func directive(line string) bool { return directiveLine.MatchString(line) }
 
-// goComments extracts the comments of a Go file.
+// goComments returns the comments of a Go file.
 func goComments(name string, body []byte) text {
 	var t text
 	files := token.NewFileSet()
 	file := files.AddFile(name, -1, len(body))
 	var s scanner.Scanner
-	// Errors of syntax are the compiler's to report.
+	// Ignore syntax errors, because the compiler reports them.
 	s.Init(file, body, func(token.Position, string) {}, scanner.ScanComments)
 	var g group
 	for {
@@ -190,11 +191,11 @@ func goComments(name string, body []byte) text {
 	return t
 }
 
-// group is a comment of several lines while it is read.
+// group is the state of reading a comment that may extend over several lines.
 type group struct {
-	next  int  // the line on which the group continues, 0 for none
-	list  bool // the present line is indented as part of a list item
-	ended bool // the rest is the expected output of an example
+	next  int  // the line on which the comment would continue; 0 for none
+	list  bool // the current line belongs to a list item because of its indentation
+	ended bool // the remaining lines are the expected output of an example
 }
 
 func (g *group) add(t *text, literal string, line int) {
@@ -210,7 +211,7 @@ func (g *group) add(t *text, literal string, line int) {
 	}
 }
 
-// line adds a line of a comment, by the rules of gofmt: indented lines are code unless they belong to a list.
+// line adds a line of a comment. As in gofmt, indented lines are code unless they belong to a list.
 func (g *group) line(t *text, line string, source int) {
 	indented := line != strings.TrimLeft(line, " \t")
 	prose := codeSpan.ReplaceAllStringFunc(strings.TrimSpace(line), hide)

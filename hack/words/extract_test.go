@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// show formats a text with one line per paragraph: "12,13 words of lines | 12 and 13".
+// show formats a text with one line for each paragraph, such as "12,13 words of line 12 | words of line 13".
 func show(t text) string {
 	var out strings.Builder
 	var words, sources []string

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// repository reads the history from git. Without git or in a shallow clone, less history is available, and the check
+// repository reads the history from git. Without git or in a shallow clone, some of the history is missing. The check
 // then compares the tree only with the budget.
 type repository struct{ dir string }
 
@@ -21,13 +21,13 @@ func (r repository) git(ctx context.Context, args ...string) (string, bool) {
 	return string(out), err == nil
 }
 
-// version is the budget in a commit.
+// version is the budget at a commit.
 type version struct {
 	commit string
 	budget budget
 }
 
-// versions returns the budgets in the last commits that changed the file, newest first.
+// versions returns the budgets at the last commits that changed the file, newest first.
 func (r repository) versions(ctx context.Context, file string) (versions []version) {
 	commits, _ := r.git(ctx, "log", "-n", "50", "--format=%H", "--", file)
 	for commit := range strings.FieldsSeq(commits) {
@@ -42,13 +42,13 @@ func (r repository) versions(ctx context.Context, file string) (versions []versi
 	return versions
 }
 
-// since is the set of lines that are newer than a commit.
+// since has the lines that are newer than a commit, by file.
 type since struct {
 	commit string
 	lines  map[string]map[int]bool
 }
 
-// added returns the lines of the tree that are newer than the last commit that changed a file.
+// added returns the lines of the tree that are newer than the last commit that changed file.
 func (r repository) added(ctx context.Context, file string) since {
 	commit, _ := r.git(ctx, "log", "-n", "1", "--format=%H", "--", file)
 	commit = strings.TrimSpace(commit)
@@ -73,7 +73,7 @@ func (r repository) added(ctx context.Context, file string) since {
 	return s
 }
 
-// addedLines returns the lines that a diff without context adds, by file.
+// addedLines returns the numbers of the lines that a diff adds, by file. The diff must have no context lines.
 func addedLines(diff string) map[string]map[int]bool {
 	lines := map[string]map[int]bool{}
 	file := ""
@@ -84,7 +84,7 @@ func addedLines(diff string) map[string]map[int]bool {
 			lines[file] = map[int]bool{}
 			continue
 		}
-		// @@ -12,3 +14,2 @@
+		// The line has the form @@ -12,3 +14,2 @@.
 		fields := strings.Fields(line)
 		if len(fields) < 3 || fields[0] != "@@" || !strings.HasPrefix(fields[2], "+") {
 			continue
@@ -104,10 +104,10 @@ func addedLines(diff string) map[string]map[int]bool {
 	return lines
 }
 
-// shown is the maximum number of places to show for a number above its budget.
+// shown is the maximum number of findings that are shown for a slot above its budget.
 const shown = 20
 
-// explain adds the newest findings to problems.
+// explain adds the newest findings to the texts of problems.
 func explain(problems []problem, findings []finding, added since) {
 	for i, p := range problems {
 		if p.above == 0 {
@@ -128,8 +128,8 @@ func explain(problems []problem, findings []finding, added since) {
 	}
 }
 
-// newest returns the findings in a slot on lines that are newer than the commit. If there are none, a change of a later
-// line has made a sentence too long, and newest returns the findings above such lines in the same paragraph.
+// newest returns the findings in a slot on lines that are newer than the commit. If there are none, a change in a later
+// line may have made a sentence too long. So newest then returns the findings whose paragraphs contain newer lines.
 func (s since) newest(findings []finding, in slot) (exact []finding) {
 	var near []finding
 	for _, f := range findings {

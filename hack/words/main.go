@@ -1,15 +1,15 @@
-// Command words checks the language of documentation, comments and the changelog against docs/dev/style.md.
+// Command words checks whether the documentation, comments and the changelog follow docs/dev/style.md.
 //
-//	words check                       counts findings and fails where a number is above or far below its budget
-//	words lower                       lowers the budget to the present numbers (make words)
+//	words check                       counts findings, and fails if a number is above or far below its budget
+//	words lower                       lowers the budget to the current numbers (make words)
 //	words list [-rule R] [PATH...]    prints the findings in files and folders
 //
-// Vale finds words and long sentences by the rules in styles/Geobench. It reads plain text, so words extracts the prose
-// of Markdown and the comments of Go files, without code, directives and generated files. The rule LineLength, for
-// lines of Go files above 120 columns, does not use Vale.
+// Vale finds words and long sentences with the rules in styles/Geobench. It reads plain text. So words extracts the
+// prose of Markdown files and the comments of Go files, and omits code, directives and generated files. The rule
+// LineLength finds lines of Go files with more than 120 columns and does not use Vale.
 //
-// The tree is older than its rules, so budget.txt allows a number of findings for each rule and part. These numbers may
-// only decrease.
+// The text is older than the rules, so budget.txt allows a number of findings for each rule and part of the tree. These
+// numbers may only decrease.
 package main
 
 import (
@@ -27,7 +27,7 @@ import (
 )
 
 const (
-	// folder is the folder of the rules, relative to the repository.
+	// folder is the folder of this program and its rules, relative to the repository.
 	folder     = "hack/words"
 	budgetFile = folder + "/budget.txt"
 )
@@ -76,7 +76,7 @@ func command(ctx context.Context, args []string, out io.Writer) error {
 	}
 }
 
-// check compares the numbers with the budget, and the budget with its earlier versions.
+// check compares the current numbers with the budget, and the budget with its earlier versions.
 func check(ctx context.Context, out io.Writer, root string, now budget, findings []finding) error {
 	allowed, err := readBudget(filepath.Join(root, budgetFile))
 	if err != nil {
@@ -93,7 +93,7 @@ func check(ctx context.Context, out io.Writer, root string, now budget, findings
 	return join(problems)
 }
 
-// lower writes the current numbers to the budget, unless one of them exceeds it.
+// lower writes the current numbers to the budget, unless a number exceeds the budget.
 func lower(ctx context.Context, root string, now budget, findings []finding) error {
 	file := filepath.Join(root, budgetFile)
 	allowed, err := readBudget(file)
@@ -107,7 +107,8 @@ func lower(ctx context.Context, root string, now budget, findings []finding) err
 	return now.write(file)
 }
 
-// list prints the findings of a rule, or of all rules if it is "", in the given files and folders, or everywhere.
+// list prints the findings in the given files and folders, or in the whole tree if there are none. If rule is not "",
+// it prints only the findings of this rule.
 func list(out io.Writer, findings []finding, rule string, paths []string) error {
 	for i, p := range paths {
 		paths[i] = filepath.ToSlash(filepath.Clean(p))

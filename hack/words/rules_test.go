@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestRules checks phrases with the real Vale, which hack/lint.sh builds.
+// TestRules checks phrases with the real Vale, which make lint builds.
 func TestRules(t *testing.T) {
 	program := os.Getenv("GEOBENCH_VALE")
 	if program == "" {
@@ -83,7 +83,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestGlossary checks the form of the table in docs/dev/glossary.md: terms are sorted, and each has a meaning and a
+// TestGlossary checks the table in docs/dev/glossary.md: the terms must be sorted, and each must have a meaning and a
 // source.
 func TestGlossary(t *testing.T) {
 	body, err := os.ReadFile("../../docs/dev/glossary.md")

@@ -24,7 +24,7 @@ const (
 	columns    = 120
 )
 
-// parts returns the parts of the tree in which a rule is counted.
+// parts returns the parts of the tree in which the findings of a rule are counted.
 func parts(rule string) []string {
 	if rule == lineLength {
 		return []string{code}
@@ -32,12 +32,12 @@ func parts(rule string) []string {
 	return []string{docs, comments, changelog}
 }
 
-// finding is a place that violates a rule.
+// finding is a violation of a rule.
 type finding struct {
 	File                string // relative to the repository, with slashes
 	Line                int
 	Rule, Part, Message string
-	// end is the last line of the paragraph, because a sentence or phrase may extend over several lines.
+	// end is the last line of the paragraph. A sentence or phrase may extend over several lines.
 	end int
 }
 
@@ -45,7 +45,7 @@ func (f finding) String() string {
 	return fmt.Sprintf("%s:%d: %s: %s", f.File, f.Line, f.Rule, f.Message)
 }
 
-// skipped lists folders without our own text. Folders that start with a dot are skipped, too.
+// skipped are folders without text of our own. Folders whose names start with a dot are skipped as well.
 var skipped = []string{"testdata", "bin", "out"}
 
 // survey returns all findings in the tree, sorted by file and line.
@@ -108,8 +108,8 @@ func partOf(name string) string {
 	return docs
 }
 
-// longLines returns the lines of a Go file above 120 columns. As in the linter lll, a tab counts as one column.
-// Directives and markers are exempt, because they cannot be wrapped.
+// longLines returns the findings for lines of a Go file with more than 120 columns. As in the linter lll, a tab counts
+// as one column. Directives are exempt, because they cannot be wrapped.
 func longLines(name, body string) (found []finding) {
 	n := 0
 	for line := range strings.Lines(body) {

@@ -18,16 +18,16 @@ import (
 // style is the name of Geobench's own Vale style, and of its folder in styles.
 const style = "Geobench"
 
-// extraction is the version of markdown, goComments and longLines. Increment it when a change of these affects counts:
-// make words then counts all rules again.
+// extraction is the version of markdown, goComments and longLines. Increment it when a change in these functions
+// affects the number of findings; make words then counts all rules again.
 const extraction = 2
 
-// rules maps the name of each rule to the digest of its definition.
+// rules has the digest of each rule's definition, by the name of the rule.
 type rules map[string]string
 
 func (r rules) names() []string { return slices.Sorted(maps.Keys(r)) }
 
-// readRules returns the Vale rules in a folder, and LineLength.
+// readRules returns the rules of Vale in a folder, and the rule LineLength.
 func readRules(folder string) (rules, error) {
 	files, err := filepath.Glob(filepath.Join(folder, "*.yml"))
 	if err != nil {
@@ -54,11 +54,11 @@ func digest(definition string) string {
 
 // vale runs Vale on extracted prose.
 type vale struct {
-	program string // path of Vale; if empty, hack/tools builds it
+	program string // path of Vale; if empty, hack/tools builds Vale
 	root    string
 }
 
-// lint returns the findings in the texts of files.
+// lint returns the findings in texts, which are by file.
 func (v vale) lint(ctx context.Context, texts map[string]text) ([]finding, error) {
 	program, err := v.built(ctx)
 	if err != nil {
@@ -90,13 +90,13 @@ func (v vale) lint(ctx context.Context, texts map[string]text) ([]finding, error
 	return parseAlerts(out, chunks)
 }
 
-// chunk is a text for Vale, with the file that contains it.
+// chunk is a part of a file's text.
 type chunk struct {
 	file string
 	text
 }
 
-// parseAlerts reads Vale's JSON output: a list of alerts for each file that has any.
+// parseAlerts parses the JSON output of Vale, which has a list of alerts for each file with findings.
 func parseAlerts(out []byte, chunks map[string]chunk) (found []finding, err error) {
 	var files map[string][]struct {
 		Check, Message string
@@ -119,7 +119,7 @@ func parseAlerts(out []byte, chunks map[string]chunk) (found []finding, err erro
 	return found, nil
 }
 
-// run returns the output of a program. It removes Vale's environment variables, which can select other styles.
+// run returns the output of a program. It removes the environment variables of Vale, which could select other styles.
 func run(ctx context.Context, dir, program string, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir = dir
@@ -132,7 +132,7 @@ func run(ctx context.Context, dir, program string, args ...string) ([]byte, erro
 	return out, err
 }
 
-// built returns the path of Vale. hack/tools builds it if it is not in the cache.
+// built returns the path of Vale. If it is not in the cache, hack/tools builds it.
 func (v vale) built(ctx context.Context) (string, error) {
 	if v.program != "" {
 		return filepath.Abs(v.program)

@@ -15,7 +15,8 @@ import (
 	"github.com/geobench/geobench/hack/gittest"
 )
 
-// TestMain lets the test binary replace Vale: every line with the word "bad" is a finding of the rule Words.
+// TestMain makes the test binary replace Vale if WORDS_TEST_VALE is set: every line with the word "bad" is then a
+// finding of the rule Words.
 func TestMain(m *testing.M) {
 	if os.Getenv("WORDS_TEST_VALE") == "" {
 		os.Exit(m.Run())
@@ -90,7 +91,7 @@ func (tr tree) commit() {
 	tr.git("commit", "-q", "-m", "test: change the tree")
 }
 
-// words runs a command and returns its output, or its error.
+// words runs a command of this program, and returns its output or its error.
 func (tr tree) words(args ...string) string {
 	tr.t.Helper()
 	self, err := os.Executable()
@@ -123,7 +124,7 @@ func TestBudgetMayOnlyShrink(t *testing.T) {
 	tr.want(tr.words("check"), "4 findings are within the budget of 4")
 	tr.commit()
 
-	// New findings are shown, whether or not they are committed.
+	// New findings are shown, whether they are committed or not.
 	tr.write("README.md", "A bad line.\n\nNew and bad.\n\nA bad line.\n")
 	tr.commit()
 	tr.write("docs/new.md", "Bad is good.\nThis is bad.\n")
@@ -136,7 +137,7 @@ func TestBudgetMayOnlyShrink(t *testing.T) {
 		}
 	}
 
-	// The budget cannot be raised by hand, not even in a separate commit.
+	// The budget cannot be raised by hand, even in a separate commit.
 	budget := filepath.Join(tr.dir, filepath.FromSlash(budgetFile))
 	body, err := os.ReadFile(budget)
 	if err != nil {
@@ -148,13 +149,13 @@ func TestBudgetMayOnlyShrink(t *testing.T) {
 	tr.commit()
 	tr.want(tr.words("check"), "Words in docs: the budget was raised from 2", "to 4")
 
-	// A changed rule is counted again, even if the number increases.
+	// The findings of a changed rule are counted again, even if their number has increased.
 	tr.write("hack/words/styles/Geobench/Words.yml", "extends: existence\n# new\n")
 	tr.want(tr.words("check"), "Words in docs: the rule has changed: run make words")
 	tr.want(tr.words("lower"), "")
 	tr.want(tr.words("check"), "6 findings are within the budget of 6")
 
-	// Rewritten text lowers the budget.
+	// The budget is lowered after text was rewritten.
 	tr.write("README.md", "Good.\n")
 	tr.want(tr.words("check"), "3 findings are within the budget of 6")
 	tr.want(tr.words("lower"), "")

@@ -1,5 +1,6 @@
-// Package apiservertest starts the real kube-apiserver and etcd that tests talk to. It has the kinds of Geobench, and
-// stand-ins for Chaos Mesh's kinds. hack/chaosmesh tests what Chaos Mesh itself accepts.
+// Package apiservertest starts a real kube-apiserver and etcd for tests. The API server has Geobench's kinds, and kinds
+// with the names of Chaos Mesh's kinds that accept any object. hack/chaosmesh tests which objects the real Chaos Mesh
+// accepts.
 package apiservertest
 
 import (
@@ -22,18 +23,20 @@ import (
 	"github.com/geobench/geobench/internal/net/emulation/chaosmesh"
 )
 
-// Missing is why a test that needs the API server is skipped where Start returns none.
+// Missing is the reason for which a test is skipped if it needs the API server but Start returns none.
 const Missing = "KUBEBUILDER_ASSETS is not set: export KUBEBUILDER_ASSETS=$(go run -C hack/cluster . build envtest | tail -1) runs this test against a real API server"
 
-// gcPercent lets heaps grow to five times what is live, which is tens of megabytes.
+// gcPercent is the value of GOGC for the tests. It lets heaps grow to five times their live bytes, which are tens of
+// megabytes.
 const gcPercent = 400
 
-// patience is how long etcd and the API server may take to start, each. An API server takes three seconds of CPU to do
-// so, and on a machine that builds programs beside it more than the twenty that are usual.
+// patience is the maximum time for the start of etcd, and for the start of the API server. The API server needs three
+// seconds of CPU time. On a machine that builds programs at the same time, its start may exceed envtest's default of
+// twenty seconds.
 const patience = 2 * time.Minute
 
-// Start starts an API server and returns how its administrator reaches it, without a limit on requests, and how it is
-// stopped. Both are nil where KUBEBUILDER_ASSETS does not say where the programs are.
+// Start starts an API server. config connects to it as its administrator, without a limit on requests, and stop stops
+// it. Both are nil if KUBEBUILDER_ASSETS is not set, because the location of the programs is then unknown.
 func Start() (config *rest.Config, stop func() error, err error) {
 	log.SetLogger(logr.Discard())
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
@@ -44,13 +47,13 @@ func Start() (config *rest.Config, stop func() error, err error) {
 		return nil, nil, err
 	}
 	env := &envtest.Environment{CRDs: append(definitions, chaosMesh()...), ControlPlaneStartTimeout: patience}
-	// With its cache of watches, a list waits up to 100 ms until etcd has said that nothing is newer than what the cache
-	// holds. Tests that measure what the operator does to an API server have one as others do.
+	// Disable the watch cache: with it, a list request waits up to 100 ms until etcd confirms that the cache is current.
+	// Tests that measure the load on the API server keep the cache, as in a normal cluster.
 	if os.Getenv("GEOBENCH_CROWD") == "" {
 		env.ControlPlane.GetAPIServer().Configure().Set("watch-cache", "false")
 	}
-	// Collecting garbage took a third of the processors' time, here and in the programs, which take their environment from
-	// this process.
+	// Collect garbage less often: it took a third of the CPU time, in this process and in etcd and the API server, which
+	// inherit its environment.
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 		if err := os.Setenv("GOGC", strconv.Itoa(gcPercent)); err != nil {
@@ -65,7 +68,7 @@ func Start() (config *rest.Config, stop func() error, err error) {
 	return config, env.Stop, nil
 }
 
-// New starts an API server that stops with the test, which is skipped where there is none to start.
+// New starts an API server that stops at the end of the test. It skips the test if the API server is not available.
 func New(t *testing.T) *rest.Config {
 	t.Helper()
 	config, stop, err := Start()
@@ -83,10 +86,10 @@ func New(t *testing.T) *rest.Config {
 	return config
 }
 
-// ChaosMeshKinds are the kinds of Chaos Mesh's objects that runs and databases make.
+// ChaosMeshKinds are the kinds of Chaos Mesh objects that runs and databases create.
 var ChaosMeshKinds = []string{chaosmesh.NetworkChaos, chaosmesh.PodChaos, chaosmesh.StressChaos, chaosmesh.TimeChaos}
 
-// chaosMesh returns definitions of Chaos Mesh's kinds whose objects may be anything.
+// chaosMesh returns CustomResourceDefinitions of Chaos Mesh's kinds. Their objects may have any content.
 func chaosMesh() (out []*apiextensionsv1.CustomResourceDefinition) {
 	open := apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: ptr.To(true)}
 	for _, kind := range ChaosMeshKinds {

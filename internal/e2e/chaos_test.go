@@ -35,12 +35,12 @@ func needsChaosMesh(t *testing.T) {
 	needsPostgres(t)
 }
 
-// daemonImage has Chaos Mesh's daemon and the tools that look into network namespaces.
+// daemonImage is an image with Chaos Mesh's daemon and the tools that inspect network namespaces.
 const daemonImage = "localhost/chaos-daemon:local"
 
-// look prints the state of the pod with UID $1 as seen from its node: the queueing disciplines, devices and packet
-// rules of its network namespace, and the processes of its control groups with their CPU time (clock ticks), memory
-// (KiB) and bytes written.
+// look is a shell script that prints the state of the pod with UID $1, as seen from the pod's node. It prints the
+// queueing disciplines, devices and packet rules of the pod's network namespace. It also prints the processes in the
+// pod's control groups with their CPU time (clock ticks), memory (KiB) and bytes written.
 const look = `
 files=$(grep -l "pod$1" /proc/[0-9]*/cgroup 2>/dev/null)
 set -- $files
@@ -57,12 +57,12 @@ for file; do
   echo "process: $name $((${12} + ${13})) $(sed -n 's/VmRSS:[^0-9]*\([0-9]*\).*/\1/p' "${p}status") $(sed -n 's/^wchar: //p' "${p}io")"
 done 2>/dev/null`
 
-// traces are the effects of active faults on a pod, as seen from its node.
+// traces are the visible effects of active faults on a pod, as seen from its node.
 type traces struct {
-	// Qdiscs are queueing disciplines other than none, Rules are rules that packets reach, and Devices are devices that a
-	// program created.
+	// Qdiscs has the queueing disciplines that delay or drop packets. Rules has the packet rules that packets reach.
+	// Devices has the network devices that a program created.
 	Qdiscs, Rules, Devices []string
-	// Stressors are processes that Chaos Mesh started in the pod.
+	// Stressors has the processes that Chaos Mesh started in the pod.
 	Stressors []stressor
 }
 
@@ -76,7 +76,7 @@ func (s *traces) String() string { return fmt.Sprintf("%+v", *s) }
 func (s *traces) none() bool { return len(s.Qdiscs)+len(s.Rules)+len(s.Devices)+len(s.Stressors) == 0 }
 
 // inspector starts a pod that sees the processes and network namespaces of its node. It returns a function that
-// inspects any pod.
+// inspects the pod with a given UID.
 func (c *cluster) inspector(t *testing.T) func(uid types.UID) *traces {
 	t.Helper()
 	c.pod(t, "inspector", func(p *corev1.PodSpec) {
@@ -104,7 +104,7 @@ func (c *cluster) inspector(t *testing.T) func(uid types.UID) *traces {
 				out.Stressors = append(out.Stressors, s)
 			}
 		}
-		// Chaos Mesh leaves chains that packets no longer reach.
+		// Follow the chains from the built-in ones, because Chaos Mesh leaves chains that packets no longer reach.
 		var walk func(chain string)
 		walk = func(chain string) {
 			for _, rule := range chains[chain] {
@@ -123,7 +123,8 @@ func (c *cluster) inspector(t *testing.T) func(uid types.UID) *traces {
 	}
 }
 
-// pod creates a pod with a single container, main, from PostgreSQL's image, and waits until it is ready.
+// pod creates a pod and waits until it is ready. The pod has a single container, main, with the image of PostgreSQL
+// unless change replaces it.
 func (c *cluster) pod(t *testing.T, name string, change func(*corev1.PodSpec)) *corev1.Pod {
 	t.Helper()
 	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: c.namespace}, Spec: corev1.PodSpec{
@@ -142,8 +143,9 @@ func (c *cluster) pod(t *testing.T, name string, change func(*corev1.PodSpec)) *
 	return p
 }
 
-// TestChaosAuto: with Chaos Mesh installed, Auto probes the kernel first. If the kernel has netem, Auto uses Chaos
-// Mesh. Otherwise it uses a sidecar, with the kernel's answer as the reason, and never creates a delay object.
+// TestChaosAuto: if Chaos Mesh is installed, Auto first probes the kernel. If the kernel has netem, Auto uses Chaos
+// Mesh. Otherwise Auto uses a sidecar, states the kernel's answer as the reason, and never creates a NetworkChaos
+// object.
 func TestChaosAuto(t *testing.T) {
 	needsChaosMesh(t)
 	c := newCluster(t)
@@ -194,7 +196,7 @@ func (c *cluster) chaos(t *testing.T, kind string) []unstructured.Unstructured {
 	return list.Items
 }
 
-// inject creates an object and waits until its status reports that it is injected everywhere.
+// inject creates a Chaos Mesh object and waits until its status reports that the fault is injected in all pods.
 func (c *cluster) inject(t *testing.T, u *unstructured.Unstructured) {
 	t.Helper()
 	made := time.Now()
@@ -224,8 +226,8 @@ func (c *cluster) recover(t *testing.T, u *unstructured.Unstructured) {
 	})
 }
 
-// TestChaosObjects applies the objects that Geobench builds to the real Chaos Mesh, and inspects pods unrelated to both
-// from outside. Each fault has its effect, stops, and leaves no trace.
+// TestChaosObjects applies the objects that Geobench builds to the real Chaos Mesh. It inspects the affected pods from
+// outside, independently of both. Each fault has its effect, ends, and leaves no trace.
 func TestChaosObjects(t *testing.T) {
 	needsChaosMesh(t)
 	c := newCluster(t)
@@ -235,7 +237,7 @@ func TestChaosObjects(t *testing.T) {
 		p.Containers[0].Env = []corev1.EnvVar{{Name: "POSTGRES_HOST_AUTH_METHOD", Value: "trust"}}
 		p.Containers[0].ReadinessProbe = &corev1.Probe{PeriodSeconds: 1, ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"pg_isready", "-h", "127.0.0.1"}}}}
 	})
-	// It counts the bytes sent to its port 9 and answers with the sum.
+	// The pod other counts the bytes sent to its port 9 and answers with their number.
 	other := c.pod(t, "other", func(p *corev1.PodSpec) {
 		p.Containers[0].Command = []string{"busybox", "nc", "-ll", "-p", "9", "-e", "/usr/bin/busybox", "wc", "-c"}
 	})
@@ -266,7 +268,7 @@ func TestChaosObjects(t *testing.T) {
 		}
 		return n
 	}
-	// asks reports whether a client in the pod other gets an answer from the database.
+	// asks reports whether a client in the pod other gets an answer from the pod database.
 	asks := func(t *testing.T) bool {
 		t.Helper()
 		out := c.exec(t, time.Minute, other.Name, "main", "sh", "-c",
@@ -324,7 +326,7 @@ func TestChaosObjects(t *testing.T) {
 		}
 	})
 	t.Run("bandwidth between two", func(t *testing.T) {
-		// Leftovers in Chaos Mesh's record of the pod make the pod unusable for later objects, so use another pod.
+		// Use another pod: if Chaos Mesh keeps a record of a failed fault, the pod cannot be used for later objects.
 		third := c.pod(t, "third", func(p *corev1.PodSpec) { p.Containers[0].Command = []string{"sleep", "3600"} })
 		u := chaosmesh.Bandwidth(m("targeted"), one(third), one(other), 20)
 		if a := kernel.Probe(); a.Missing["prio"] == "" {
@@ -333,7 +335,7 @@ func TestChaosObjects(t *testing.T) {
 			clean(t)
 			return
 		}
-		// Without prio the object is rejected. It disappears when its deletion is forced, and leaves nothing behind.
+		// Without prio, the kernel rejects the fault. The object disappears when its deletion is forced, and leaves no trace.
 		ctx := within(t, time.Minute)
 		if err := c.Create(ctx, u); err != nil {
 			t.Fatal(err)
@@ -438,7 +440,8 @@ func TestChaosObjects(t *testing.T) {
 	})
 }
 
-// chaosDatabase continues without one of its nodes, and its nodes recover with their state.
+// chaosDatabase is a GeoDatabase that remains available without one of its nodes, and whose nodes restart with their
+// state.
 const chaosDatabase = `apiVersion: geobench.dev/v1alpha1
 kind: GeoDatabase
 metadata: {name: db}
@@ -454,14 +457,14 @@ func chaosRun(name, duration, faults string) string {
 	return strings.Replace(r, "verify:", "faultInjection: ChaosMesh\n  faults:"+faults+"\n  verify:", 1)
 }
 
-// faulty is a run on chaosDatabase, observed from outside.
+// faulty is a run on chaosDatabase, together with a function that inspects pods from outside.
 type faulty struct {
 	*cluster
 	run string
 	see func(types.UID) *traces
 }
 
-// is waits until a fault is in a state, and returns its entry in the run's status.
+// is waits until a fault is in a state, and returns the fault's entry in the status of the run.
 func (f *faulty) is(t *testing.T, name string, state fault.State) v1alpha1.FaultStatus {
 	t.Helper()
 	var out v1alpha1.FaultStatus
@@ -483,7 +486,7 @@ func (f *faulty) is(t *testing.T, name string, state fault.State) v1alpha1.Fault
 	return out
 }
 
-// node returns the pod of a region.
+// node returns the pod of the database's node in a region.
 func (f *faulty) node(t *testing.T, region string) *corev1.Pod {
 	t.Helper()
 	p := &corev1.Pod{}
@@ -493,7 +496,7 @@ func (f *faulty) node(t *testing.T, region string) *corev1.Pod {
 	return p
 }
 
-// clean waits until the nodes show no trace of a fault, and Chaos Mesh has no objects.
+// clean waits until no Chaos Mesh object exists and no node shows a trace of a fault.
 func (f *faulty) clean(t *testing.T, limit time.Duration) {
 	t.Helper()
 	f.eventually(t, within(t, limit), "nothing is injected", func() (bool, error) {
@@ -518,8 +521,8 @@ func (f *faulty) clean(t *testing.T, limit time.Duration) {
 	})
 }
 
-// ahead returns the offset of the clock of a node's process from this machine's clock, from the Date header of a
-// response, or an hour if it has none.
+// ahead returns the offset of a node's clock from the clock of this machine, rounded to ten seconds. It uses the Date
+// header of a response, and returns an hour if the node does not answer.
 func ahead(t *testing.T, p *corev1.Pod) time.Duration {
 	t.Helper()
 	resp, err := (&http.Client{Timeout: 5 * time.Second}).Get(fmt.Sprintf("http://%s:7001/healthz", p.Status.PodIP))
@@ -542,13 +545,14 @@ func (c *cluster) startFaulty(t *testing.T, manifest, run string) *faulty {
 	return f
 }
 
-// lastingFaults may start late, because Chaos Mesh takes seconds to inject them on a busy machine.
+// lastingFaults are three faults of 40 s. They may start up to 10 s late, because Chaos Mesh takes seconds to inject
+// them on a busy machine.
 const lastingFaults = `
   - {name: cut, at: 5s, duration: 40s, tolerance: 10s, networkPartition: {from: {regions: [eu-west-1]}}}
   - {name: full, at: 5s, duration: 40s, tolerance: 10s, memoryStress: {target: {regions: [us-east-1]}, size: 64Mi}}
   - {name: wrong, at: 5s, duration: 40s, tolerance: 10s, clockSkew: {target: {regions: [us-east-1]}, offset: 60s}}`
 
-// injected waits until lastingFaults are injected.
+// injected waits until lastingFaults are active, and checks their effects.
 func (f *faulty) injected(t *testing.T) {
 	t.Helper()
 	for _, name := range []string{"cut", "full", "wrong"} {
@@ -562,8 +566,8 @@ func (f *faulty) injected(t *testing.T) {
 	t.Logf("us-east-1: %s", full)
 }
 
-// TestChaosTimeline makes the real Chaos Mesh inject the timeline of a BenchmarkRun. While the run reports a fault as
-// active, its effect is visible from outside. Once the run reports its end, the effect is gone.
+// TestChaosTimeline makes the real Chaos Mesh inject the faults of a BenchmarkRun. While the run reports a fault as
+// active, its effect is visible from outside. After the run reports the end of the fault, the effect is gone.
 func TestChaosTimeline(t *testing.T) {
 	needsChaosMesh(t)
 	f := newCluster(t).startFaulty(t, chaosDatabase+separator+chaosRun("timeline", "100s", lastingFaults+`
@@ -607,7 +611,7 @@ func TestChaosTimeline(t *testing.T) {
 		t.Logf("%-8s %-16s by %-10s from %.1f s, injected %.1f s, over %s", d.Name, d.Kind, d.Injector,
 			float64(*d.FromMicroseconds)/1e6, float64(*d.InjectedMicroseconds)/1e6, over)
 		want := string(v1alpha1.InjectorChaosMesh)
-		if d.Name == "thin" { // a link that the nodes emulate
+		if d.Name == "thin" { // a fault of a link, which the nodes emulate
 			want = string(v1alpha1.InjectorBuiltIn)
 		}
 		if d.Injector != want {
@@ -617,7 +621,7 @@ func TestChaosTimeline(t *testing.T) {
 	f.clean(t, 30*time.Second)
 }
 
-// TestChaosRunDeleted deletes a run during its faults. The faults end, and the database keeps serving.
+// TestChaosRunDeleted deletes a run during its faults. The faults end, and the database continues to serve.
 func TestChaosRunDeleted(t *testing.T) {
 	needsChaosMesh(t)
 	f := newCluster(t).startFaulty(t, chaosDatabase+separator+chaosRun("deleted", "50s", lastingFaults), "deleted")
@@ -638,8 +642,8 @@ func TestChaosRunDeleted(t *testing.T) {
 	f.awaitVerified(t, "db", time.Minute)
 }
 
-// TestChaosUninstalled removes Chaos Mesh during faults. The faults remain in their pods, so the operator replaces the
-// pods and reports the run as Invalid. This must be the last test that needs Chaos Mesh.
+// TestChaosUninstalled removes Chaos Mesh during faults, so that nothing can end them. The operator replaces the
+// affected pods and reports the run as Invalid. This must be the last test that needs Chaos Mesh.
 func TestChaosUninstalled(t *testing.T) {
 	needsChaosMesh(t)
 	f := newCluster(t).startFaulty(t, chaosDatabase+separator+chaosRun("orphaned", "50s", lastingFaults), "orphaned")

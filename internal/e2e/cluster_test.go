@@ -1,7 +1,7 @@
 //go:build e2e
 
 // Package e2e tests Geobench on a real Kubernetes cluster. The operator is installed in the cluster of $KUBECONFIG
-// (hack/e2e.sh does this). Tests apply manifests as a user does, and inspect only information that a user can see.
+// (hack/e2e.sh does this). Tests apply manifests like a user, and inspect only what a user can see.
 package e2e
 
 import (
@@ -46,13 +46,13 @@ type cluster struct {
 	namespace string
 }
 
-// TestMain enables the logs of the libraries that access the cluster.
+// TestMain enables the logs of the client libraries that access the cluster.
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.FromSlogHandler(slog.NewTextHandler(os.Stderr, nil)))
 	os.Exit(m.Run())
 }
 
-// newCluster connects to the cluster and creates a namespace that is deleted with the test.
+// newCluster connects to the cluster and creates a namespace, which is deleted at the end of the test.
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
@@ -65,7 +65,7 @@ func newCluster(t *testing.T) *cluster {
 	}
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		GenerateName: "e2e-",
-		// The operator's pods must be accepted by the strictest pod security standard.
+		// The strictest pod security standard must accept the operator's pods.
 		Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"},
 	}}
 	if err := c.Create(t.Context(), ns); err != nil {
@@ -86,8 +86,8 @@ func newCluster(t *testing.T) *cluster {
 	return &cluster{WithWatch: c, namespace: ns.Name}
 }
 
-// eventually repeats is until it returns true. Errors of the API server count as false, because it may be unavailable
-// for a while.
+// eventually calls is repeatedly until it returns true. It tolerates errors of the API server, which may be unavailable
+// temporarily.
 func (c *cluster) eventually(t *testing.T, ctx context.Context, what string, is func() (bool, error)) {
 	t.Helper()
 	var last error
@@ -143,7 +143,8 @@ func (c *cluster) run(ctx context.Context, name string) (*v1alpha1.BenchmarkRun,
 	return r, c.Get(ctx, types.NamespacedName{Namespace: c.namespace, Name: name}, r)
 }
 
-// awaitStage waits until the run is in one of the stages, or has finished. It sees every stage, however short.
+// awaitStage waits until the run is in one of the stages, or has finished. It watches the run, so that it does not miss
+// a short stage.
 func (c *cluster) awaitStage(t *testing.T, name string, limit time.Duration, stages ...v1alpha1.Stage) *v1alpha1.BenchmarkRun {
 	t.Helper()
 	ctx := within(t, limit)
@@ -177,7 +178,8 @@ func (c *cluster) awaitEnd(t *testing.T, name string, limit time.Duration) *v1al
 	return c.awaitStage(t, name, limit, v1alpha1.StageCompleted, v1alpha1.StageFailed)
 }
 
-// mustPass fails the test unless the run passed, or was Invalid only because this machine was busy with other work.
+// mustPass fails the test unless the run passed. It tolerates a run that is Invalid only because this machine was busy
+// with other work.
 func (c *cluster) mustPass(t *testing.T, r *v1alpha1.BenchmarkRun) {
 	t.Helper()
 	if (r.Status.Reason == result.ReasonDriverBound || r.Status.Reason == result.ReasonNodeStarved) && busyMachine(c.document(t, r)) {
@@ -190,8 +192,8 @@ func (c *cluster) mustPass(t *testing.T, r *v1alpha1.BenchmarkRun) {
 	}
 }
 
-// busyMachine reports whether a result is Invalid only because this machine was busy with other work. also lists
-// further reasons that this can cause, such as late round trips if everything runs in a single process.
+// busyMachine reports whether a result is Invalid only because this machine was busy with other work. also has
+// additional reasons to tolerate, such as wrong round trips if all nodes are in a single process.
 func busyMachine(d *result.Document, also ...string) bool {
 	busy := append(also, result.ReasonDriverBound, result.ReasonNodeStarved)
 	return d.Verdict == v1alpha1.VerdictInvalid && !slices.ContainsFunc(d.Reasons, func(r result.Reason) bool {
@@ -290,7 +292,7 @@ func itemNames(list client.ObjectList) ([]string, error) {
 	return names, nil
 }
 
-// kill deletes up to limit pods with these labels, without a grace period, and returns their names.
+// kill deletes up to limit pods with these labels, without a grace period. It returns their names.
 func (c *cluster) kill(t *testing.T, namespace string, limit int, labels client.MatchingLabels) []string {
 	t.Helper()
 	pods := &corev1.PodList{}
@@ -319,7 +321,7 @@ func (c *cluster) killOperator(t *testing.T) {
 	c.kill(t, operatorNamespace, 10, client.MatchingLabels{"app.kubernetes.io/name": "geobench", "app.kubernetes.io/component": "operator"})
 }
 
-// geobench runs a command line and returns its output.
+// geobench runs the command geobench with these arguments and returns its output.
 func geobench(t *testing.T, args ...string) []byte {
 	t.Helper()
 	root, err := filepath.Abs("../..")

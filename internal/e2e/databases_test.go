@@ -20,13 +20,13 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// deployed is another vendor's database that the operator deploys by name.
+// deployed is a database of another vendor that the operator can deploy.
 type deployed struct {
 	engine     string
-	image      string // environment variable with the image
+	image      string // environment variable that contains the image
 	parameters string
-	server     string // name that the server reports
-	level      string // the check of its histories
+	server     string // name under which the server reports itself
+	level      string // isolation level with which its histories are checked
 	retry      string // spec.load.retry of its clients
 	database   string // database name and port that clients use
 	port       int
@@ -38,7 +38,7 @@ var deployedDatabases = []deployed{
 	{"etcd", "GEOBENCH_ETCD", "{maxTxnOps: \"512\", leader: \"0\"}", "etcd 3.7", "strict-serializable", "{attempts: 20, causes: [Conflict]}", "", 2379},
 }
 
-// needsImage returns the image that an environment variable names. It skips the test if the variable is not set.
+// needsImage returns the image in an environment variable. It skips the test if the variable is not set.
 func needsImage(t *testing.T, variable string) string {
 	t.Helper()
 	image := os.Getenv(variable)
@@ -48,8 +48,8 @@ func needsImage(t *testing.T, variable string) string {
 	return image
 }
 
-// TestDatabases makes the operator deploy each database over three regions by its name. It measures SmallBank, with a
-// region that is temporarily isolated, and TPC-C, and checks the histories against the level that the database
+// TestDatabases makes the operator deploy each database over three regions, given only its name. It measures SmallBank,
+// during which a region is temporarily isolated, and TPC-C. It checks the histories against the level that the database
 // promises.
 func TestDatabases(t *testing.T) {
 	for _, d := range deployedDatabases {
@@ -107,7 +107,7 @@ spec:
 	}
 }
 
-// measuredFromOutside describes the servers of db as a database that runs elsewhere, and measures that database.
+// measuredFromOutside describes the servers of db as an external database, and measures it.
 func (c *cluster) measuredFromOutside(t *testing.T, d *deployed) {
 	t.Helper()
 	var endpoints strings.Builder
@@ -136,7 +136,7 @@ spec:
 	t.Log(doc.Target.Where())
 }
 
-// measure plays a run on the database db and returns its document. The run must pass.
+// measure plays a run on the database db and returns its document. It fails the test if the run does not pass.
 func (c *cluster) measure(t *testing.T, name, workload, verify, duration, retry, more string) *result.Document {
 	t.Helper()
 	return c.measureOn(t, "db", name, workload, verify, duration, retry, more)
@@ -154,7 +154,7 @@ spec:
   load: {clientsPerRegion: 10, warmup: 3s, duration: %[3]s, requestTimeout: 10s, retry: %[4]s}
   verify: %[5]s%[6]s
 `, name, workload, duration, retry, verify, more, database))
-	r := c.awaitEnd(t, name, 12*time.Minute) // TPC-C has half a million rows per region
+	r := c.awaitEnd(t, name, 12*time.Minute) // TPC-C loads half a million rows per region
 	c.mustPass(t, r)
 	d := c.document(t, r)
 	t.Logf("%s: %d committed, %d refused, %d unknown, causes %v", name, d.Summary.Committed, d.Summary.Refused, d.Summary.Unknown, d.Summary.Causes)
@@ -164,7 +164,7 @@ spec:
 	return d
 }
 
-// memory returns the memory that kubelet reports for the programs in the namespace's pods, in MiB, by pod.
+// memory returns, for each pod of the namespace, the memory of its programs in MiB, as reported by the kubelet.
 func (c *cluster) memory(t *testing.T) map[string]int64 {
 	t.Helper()
 	nodes := &corev1.NodeList{}
@@ -195,9 +195,9 @@ func (c *cluster) memory(t *testing.T) map[string]int64 {
 	return out
 }
 
-// TestDatabaseOfRoles measures a user-defined database with two kinds of servers, where clients connect to a role. It
-// has a PostgreSQL primary in the first region, standbys in all regions, and a database that an init step creates.
-// During the run a region is isolated, and then a standby's pod is killed.
+// TestDatabaseOfRoles measures a user-defined database with two kinds of servers, of which clients connect to one. It
+// has a PostgreSQL primary in the first region and standbys in all regions. An init step creates a database in it.
+// During the run a region is isolated, and then the pod of a standby is killed.
 func TestDatabaseOfRoles(t *testing.T) {
 	image := needsImage(t, "GEOBENCH_POSTGRES")
 	c := newCluster(t)

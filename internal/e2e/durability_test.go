@@ -21,9 +21,9 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// processOf finds the process of a pod's first container on this machine by the container's ID, which appears in the
-// control groups of the process. A pod with the same name in another cluster on this machine, or from a killed cluster,
-// has a different ID.
+// processOf returns the process ID of a pod's first container on this machine. It searches the control groups of all
+// processes for the ID of the container. The name of the pod would not suffice, because another or an earlier cluster
+// on this machine may have a pod with this name.
 func processOf(pod *corev1.Pod) (int, error) {
 	if len(pod.Status.ContainerStatuses) == 0 {
 		return 0, fmt.Errorf("pod %s has no container yet", pod.Name)
@@ -44,7 +44,7 @@ func processOf(pod *corev1.Pod) (int, error) {
 	return 0, fmt.Errorf("no process on this machine is of container %s of pod %s", id, pod.Name)
 }
 
-// TestJournalOutlivesKills kills the node processes of a database with a journal between two runs, as in a crash. The
+// TestJournalOutlivesKills kills node processes of a database with journals between two runs, like a crash. The
 // database continues as the same incarnation with its data, and its next run passes.
 func TestJournalOutlivesKills(t *testing.T) {
 	c := newCluster(t)
@@ -95,7 +95,7 @@ func TestJournalOutlivesKills(t *testing.T) {
 	c.mustPass(t, c.awaitEnd(t, "after", 4*time.Minute))
 }
 
-// checkedRun returns a short run that also checks that copies agree.
+// checkedRun returns a short run that also checks whether copies are equal.
 func checkedRun(engine, name string) string {
 	return strings.Replace(runOn(engine, name, 10, "1s", "3s"), "verify: [Invariants]", "verify: [Invariants, Convergence]", 1)
 }

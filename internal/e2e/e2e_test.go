@@ -29,7 +29,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/engines"
 )
 
-// database returns a GeoDatabase that is named after its engine.
+// database returns a GeoDatabase whose name is the name of its engine.
 func database(engine string) string {
 	return strings.ReplaceAll(`apiVersion: geobench.dev/v1alpha1
 kind: GeoDatabase
@@ -42,7 +42,7 @@ spec:
 `, "ENGINE", engine)
 }
 
-// run returns a short BenchmarkRun on Calvin.
+// run returns a short BenchmarkRun on the database calvin.
 func run(name string, clients int, warmup, duration string) string {
 	return runOn("calvin", name, clients, warmup, duration)
 }
@@ -72,8 +72,8 @@ var stages = []v1alpha1.Stage{
 	v1alpha1.StageMeasure, v1alpha1.StageRecover, v1alpha1.StageCollect, v1alpha1.StageEvaluate,
 }
 
-// TestMainJob applies a database and a run at low load, and compares the result with the results of simulate and run
-// for the same manifest. All three must describe the same system.
+// TestMainJob applies a database and a run at low load. It compares the result with the results of geobench simulate
+// and geobench run for the same manifest, because all three must describe the same system.
 func TestMainJob(t *testing.T) {
 	c := newCluster(t)
 	c.agreement(t, "calvin", "low-load")
@@ -106,7 +106,7 @@ func TestMainJob(t *testing.T) {
 	})
 }
 
-// TestEveryEngine does the same as TestMainJob for all other engines.
+// TestEveryEngine repeats TestMainJob with all other engines, except for the check of the links in the status.
 func TestEveryEngine(t *testing.T) {
 	for _, engine := range engines.Names() {
 		if engine == "calvin" {
@@ -119,19 +119,21 @@ func TestEveryEngine(t *testing.T) {
 	}
 }
 
-// insideRegion, in ms, is less than the latency of any transaction that waits for the second region, which is 100 ms
-// away.
+// insideRegion is a latency in ms. Transactions that wait for the second region, which is 100 ms away, take longer, and
+// transactions within a region take less time.
 const insideRegion = 10
 
-// agreement applies a database of the engine and a run at low load. It compares the medians from run and from the
-// cluster with the medians of simulate or, if those cover only reads, the 90th percentiles. A result that is too slow
-// is measured again: a busy machine makes it slow once, a defect every time.
+// agreement applies a database of the engine and a run at low load. It compares the median latencies of geobench run
+// and of the cluster with those of geobench simulate. If the medians cover only reads, it compares the 90th percentiles
+// instead. If a result is too slow, it measures again: a busy machine makes a result slow only occasionally, but a
+// defect does so every time.
 func (c *cluster) agreement(t *testing.T, engine, name string) {
 	t.Helper()
 	runNamed := func(name string) string {
 		run := runOn(engine, name, 10, "2s", "10s")
 		if engine == "oceanvista" {
-			// Its transactions wait for all others, so closed-loop clients may or may not fall into step: 105 to 145 ms.
+			// Its transactions wait for all other transactions. Clients of a closed loop may or may not synchronize, so the
+			// median varies from 105 to 145 ms. Use an open loop.
 			run = strings.ReplaceAll(run, "clientsPerRegion: 10,", "arrival: Poisson, ratePerSecond: 200, clientsPerRegion: 1000,")
 		}
 		return run
@@ -177,28 +179,30 @@ func (c *cluster) agreement(t *testing.T, engine, name string) {
 	}
 }
 
-// disagreements returns the figures that differ too much from the simulator's. slow is set if none of them is too fast.
+// disagreements describes the figures that differ too much from the simulator's figures. slow is set if none of them is
+// too fast.
 func disagreements(t *testing.T, engine, where string, simulated, real *result.Document) (off []string, slow bool) {
 	t.Helper()
 	slow = true
 	for i, region := range simulated.Regions {
 		percentile, want, got := "p50", float64(region.LatencyMicroseconds.P50.Least())/1000, float64(real.Regions[i].LatencyMicroseconds.P50.Least())/1000
 		if want < insideRegion {
-			// More than half of the transactions are answered inside the region, after a read or a batch, so their latency
-			// depends more on this machine than on the network. The 90th percentile covers transactions that write or use
-			// several regions.
+			// More than half of the transactions are answered within the region, after a read or a batch, so the median depends
+			// more on this machine than on the network. Use the 90th percentile, which covers transactions that write or that
+			// use several regions.
 			percentile, want, got = "p90", float64(region.LatencyMicroseconds.P90.Least())/1000, float64(real.Regions[i].LatencyMicroseconds.P90.Least())/1000
 		}
 		t.Logf("%s %-16s %s simulate %8.2f ms, %s %8.2f ms", engine, region.Name, percentile, want, where, got)
 		if want < 2 {
-			// The clients in the region of a single writer send nothing to other regions, so their latency is local to this
-			// machine. The latency of clients in the second region includes the distance.
+			// The clients in the region of a single writer send nothing to other regions, so their latency depends only on this
+			// machine. Clients in the second region also wait for the network.
 			if engine != "primary" || i > 0 {
 				t.Fatalf("%s: the %s of the simulator is %.2f ms, which says nothing of the network", region.Name, percentile, want)
 			}
 			continue
 		}
-		// Allow 10%, and 1 ms for other work on this machine. The target of 10% alone is for an idle machine.
+		// Allow a difference of 10%, plus 1 ms for other work on this machine. The target of 10% alone assumes an idle
+		// machine.
 		if math.Abs(got-want) > want/10+1 {
 			off = append(off, fmt.Sprintf("%s: %s of %s is %.2f ms, the simulator's %.2f", region.Name, percentile, where, got, want))
 			slow = slow && got > want
@@ -207,8 +211,8 @@ func disagreements(t *testing.T, engine, where string, simulated, real *result.D
 	return off, slow
 }
 
-// TestOperatorKilledInEachStage kills the operator as soon as a run enters a stage, once for each stage that is
-// observed. The run must pass nevertheless, exactly once.
+// TestOperatorKilledInEachStage kills the operator once in each stage that the test observes, as soon as the run enters
+// the stage. The run must nevertheless pass, and must be executed exactly once.
 func TestOperatorKilledInEachStage(t *testing.T) {
 	c := newCluster(t)
 	c.apply(t, database("calvin")+separator+run("restless", 10, "3s", "8s"))
@@ -222,8 +226,8 @@ func TestOperatorKilledInEachStage(t *testing.T) {
 		c.killOperator(t)
 		killed[r.Status.Stage] = true
 	}
-	// Stage Emulate may be over before an operator that was killed in Provision is running again, because the nodes
-	// measure the network without it. So another database covers that stage.
+	// After it was killed in Provision, the operator may restart only after Emulate has ended, because nodes measure the
+	// network without it. So another database covers Emulate.
 	c.apply(t, database("slog")+separator+runOn("slog", "restless-network", 10, "1s", "3s"))
 	if r := c.awaitStage(t, "restless-network", 3*time.Minute, v1alpha1.StageEmulate); r.Status.Finished() {
 		t.Errorf("stage Emulate of a new database was not seen: %s %s", r.Status.Verdict, r.Status.Message)
@@ -258,8 +262,9 @@ func notIn(seen map[v1alpha1.Stage]bool) []v1alpha1.Stage {
 	return out
 }
 
-// TestDeletedInEachStage deletes a run as soon as it enters a stage. All its objects must be deleted. One database
-// serves all runs, so later runs pass the first stages almost instantly; the test logs the stages that it observed.
+// TestDeletedInEachStage deletes a run as soon as it enters a stage. All objects of the run must disappear. All runs
+// use one database, so later runs pass the first stages almost instantly. The test logs the stage in which it deleted
+// each run.
 func TestDeletedInEachStage(t *testing.T) {
 	c := newCluster(t)
 	c.apply(t, database("calvin"))
@@ -276,8 +281,8 @@ func TestDeletedInEachStage(t *testing.T) {
 	}
 }
 
-// TestPodsKilledWhileMeasuring kills a node of the database, or a worker, during measuring. Either loses its state, so
-// any outcome is permitted except figures that look valid.
+// TestPodsKilledWhileMeasuring kills a node of the database, or a worker, during the measurement. Either loses its
+// state, so the run may end in any way except with figures that appear valid.
 func TestPodsKilledWhileMeasuring(t *testing.T) {
 	c := newCluster(t)
 	c.apply(t, database("calvin"))
@@ -300,12 +305,12 @@ func TestPodsKilledWhileMeasuring(t *testing.T) {
 			c.deleteRun(t, name)
 		})
 	}
-	// The database is recreated, and the next run passes.
+	// The database is created again, and the next run passes.
 	c.apply(t, run("after", 10, "1s", "3s"))
 	c.mustPass(t, c.awaitEnd(t, "after", 4*time.Minute))
 }
 
-// TestAPIServerRestarts stops and restarts the API server during measuring.
+// TestAPIServerRestarts restarts the API server during the measurement.
 func TestAPIServerRestarts(t *testing.T) {
 	restart := os.Getenv("GEOBENCH_RESTART_APISERVER")
 	if restart == "" {
@@ -322,7 +327,7 @@ func TestAPIServerRestarts(t *testing.T) {
 	c.mustPass(t, c.awaitEnd(t, "patient", 4*time.Minute))
 }
 
-// TestOperatorIsSmall checks the operator's memory, as its node reports it, after the load of all earlier tests.
+// TestOperatorIsSmall checks the operator's memory after the load of all earlier tests, as reported by its node.
 func TestOperatorIsSmall(t *testing.T) {
 	c := newCluster(t)
 	pods := &corev1.PodList{}
@@ -360,13 +365,14 @@ func residentMiB(ctx context.Context, p *corev1.Pod) (int64, error) {
 }
 
 // TestWrongManifestsDeployNothing applies every wrong manifest to the cluster. The API server or the operator must
-// reject each, naming the field and a correct value, and nothing may be deployed for it.
+// reject it with the field and a correct value, and nothing may be deployed for it.
 func TestWrongManifestsDeployNothing(t *testing.T) {
 	cases, err := wrong.Cases()
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The objects that a wrong manifest refers to: a profile for a wrong database, and also a database for a wrong run.
+	// beside has, for each kind of wrong object, the kinds of valid objects that it refers to: a wrong database needs a
+	// profile, and a wrong run needs a profile and a database.
 	beside := map[string][]string{"NetworkProfile": nil, "GeoDatabase": {"NetworkProfile"}, "BenchmarkRun": {"NetworkProfile", "GeoDatabase"}}
 	places := map[string]*cluster{}
 	for kind, others := range beside {
@@ -383,8 +389,8 @@ func TestWrongManifestsDeployNothing(t *testing.T) {
 	refused := map[wrong.Refuser]int{}
 	for _, tc := range cases {
 		if tc.Kind == "NetworkProfile" && tc.RefusedBy == wrong.Preflight {
-			// A profile by itself is only data. A database that uses a wrong profile is rejected, which the tests of package
-			// manifest check.
+			// A profile by itself is only data, and the operator does not check it. A database that uses a wrong profile is
+			// rejected; the tests of package manifest check this.
 			continue
 		}
 		t.Run(tc.Name, func(t *testing.T) {
@@ -411,8 +417,8 @@ func TestWrongManifestsDeployNothing(t *testing.T) {
 				}
 				field, want := tc.Field, tc.Want
 				if tc.Name == "unknown database" {
-					// The object may be applied a little later, as from a Git repository, so the run waits for two minutes and
-					// reports it.
+					// The database may be applied a little later, for example from a Git repository. So the run waits for two minutes,
+					// and reports that it waits.
 					field, want = "DatabaseNotFound", "waiting for GeoDatabase dv to be created"
 				}
 				c.refusedByOperator(t, u, field, want)
@@ -423,8 +429,8 @@ func TestWrongManifestsDeployNothing(t *testing.T) {
 	t.Logf("refused: %v", refused)
 }
 
-// refusedByOperator waits until the object's status names the field and a correct value, checks that nothing was
-// created for the object, and deletes it.
+// refusedByOperator waits until the status of the object contains the field and a correct value. It checks that nothing
+// was created for the object, and then deletes the object.
 func (c *cluster) refusedByOperator(t *testing.T, u *unstructured.Unstructured, field, want string) {
 	t.Helper()
 	ctx := within(t, 20*time.Second)

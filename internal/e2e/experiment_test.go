@@ -29,11 +29,11 @@ import (
 	"github.com/geobench/geobench/internal/run/experiment"
 )
 
-// all is set if TestExperiment plays the whole manifest, as `make e2e-baseline` does. Otherwise it plays two systems at
-// two points.
+// all is set if TestExperiment plays the whole manifest, as with `make e2e-baseline`. Otherwise the test plays two
+// systems at two points.
 var all = os.Getenv("GEOBENCH_E2E_ALL") != ""
 
-// baseline reads experiments/smallbank-cluster/baseline.yaml.
+// baseline reads experiments/smallbank-cluster/baseline.yaml. Unless all is set, it reduces the experiment.
 func baseline(t *testing.T) *v1alpha1.Experiment {
 	t.Helper()
 	text, err := os.ReadFile("../../experiments/smallbank-cluster/baseline.yaml")
@@ -44,7 +44,7 @@ func baseline(t *testing.T) *v1alpha1.Experiment {
 	if err := yaml.UnmarshalStrict(text, e); err != nil {
 		t.Fatal(err)
 	}
-	// One machine runs nodes and load generators. It may be busy, which does not affect the ranking.
+	// All nodes and load generators run on one machine, which may be busy. This does not affect the ranking.
 	e.Spec.AllowInvalid = []string{result.ReasonDriverBound, result.ReasonNodeStarved}
 	if all {
 		return e
@@ -56,8 +56,8 @@ func baseline(t *testing.T) *v1alpha1.Experiment {
 	return e
 }
 
-// TestExperiment applies an Experiment, kills the operator halfway through it, and compares the ranking at each point
-// with the simulator's ranking for the same manifest.
+// TestExperiment applies an Experiment and kills the operator in the middle of it. It compares the ranking of the
+// systems at each point with the simulator's ranking for the same manifest.
 func TestExperiment(t *testing.T) {
 	c := newCluster(t)
 	e := baseline(t)
@@ -98,7 +98,7 @@ func TestExperiment(t *testing.T) {
 			st.Completed, st.Points, len(simulated.Experiments[0].Points), most, killed)
 	}
 	for _, claim := range st.Claims {
-		// A claim about absolute figures may differ on a busy machine. The ranking must not, see below.
+		// Claims about absolute figures may have another answer on a busy machine. Rankings must not differ; see below.
 		if t.Logf("claim %s holds: %t: %s", claim.ID, claim.Holds, claim.Message); claim.Message == "" {
 			t.Errorf("claim %s was not judged", claim.ID)
 		}
@@ -130,9 +130,9 @@ func TestExperiment(t *testing.T) {
 	})
 }
 
-// TestPacketLoss plays experiments/smallbank-cluster/packet-loss.yaml, with sidecars that drop packets below the
-// kernel's TCP. The relative cost of losses is within 20% of the simulator's, which models connections with a window
-// like the kernel's.
+// TestPacketLoss plays experiments/smallbank-cluster/packet-loss.yaml with sidecars that drop packets below the
+// kernel's TCP. The simulator models connections with a congestion window like the kernel's. The relative cost of
+// losses must be within 20% of the simulated cost.
 func TestPacketLoss(t *testing.T) {
 	if os.Getenv("GEOBENCH_E2E_LOSS") == "" {
 		t.Skip("GEOBENCH_E2E_LOSS is not set: make e2e-loss plays it, in minutes")
@@ -181,8 +181,8 @@ func TestPacketLoss(t *testing.T) {
 	}
 }
 
-// completed waits until an experiment of the cluster's namespace is completed. It calls also, unless nil, each time
-// that it reads the experiment.
+// completed waits until an Experiment of the cluster's namespace is completed. It calls also, unless it is nil, each
+// time that it has read the Experiment.
 func (c *cluster) completed(t *testing.T, ctx context.Context, name string, also func(*v1alpha1.Experiment) error) *v1alpha1.Experiment {
 	t.Helper()
 	e := &v1alpha1.Experiment{}
@@ -207,7 +207,7 @@ func (c *cluster) completed(t *testing.T, ctx context.Context, name string, also
 	return e
 }
 
-// findings returns the report of a completed experiment, and logs its tables.
+// findings returns the report of a completed Experiment, and logs its tables.
 func (c *cluster) findings(t *testing.T, e *v1alpha1.Experiment) (report experiment.Report) {
 	t.Helper()
 	cm := &corev1.ConfigMap{}
@@ -221,7 +221,7 @@ func (c *cluster) findings(t *testing.T, e *v1alpha1.Experiment) (report experim
 	return report
 }
 
-// medians returns the medians of a metric by point and system.
+// medians returns the medians of a metric, by point and then by system.
 func medians(s *experiment.PointsSummary, metric string) map[string]map[string]float64 {
 	out := map[string]map[string]float64{}
 	for _, p := range s.Points {
@@ -234,8 +234,8 @@ func medians(s *experiment.PointsSummary, metric string) map[string]map[string]f
 	return out
 }
 
-// agreeOnWinners compares the order of the systems by throughput at each point. Systems within 15% of each other in the
-// simulator count as equal.
+// agreeOnWinners checks that, at each point, the order of the systems by throughput is the same in the simulator and in
+// the cluster. It ignores pairs of systems whose simulated throughputs differ by at most 15%.
 func agreeOnWinners(t *testing.T, simulated, measured *experiment.PointsSummary) {
 	t.Helper()
 	sim, real := medians(simulated, "tput"), medians(measured, "tput")

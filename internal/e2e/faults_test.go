@@ -42,7 +42,7 @@ func (c *cluster) awaitFault(t *testing.T, run, name string, state fault.State, 
 	})
 }
 
-// nodes returns the pods of the namespace's databases.
+// nodes returns the pods of all database nodes in the namespace.
 func (c *cluster) nodes(t *testing.T) []corev1.Pod {
 	t.Helper()
 	pods := &corev1.PodList{}
@@ -67,7 +67,7 @@ func (c *cluster) disturbed(t *testing.T) (out []string) {
 	return out
 }
 
-// metric reads a metric of a pod that has a single series.
+// metric returns the value of a pod's metric that has a single series.
 func metric(pod *corev1.Pod, port int, name string) (float64, error) {
 	resp, err := (&http.Client{Timeout: 5 * time.Second}).Get(fmt.Sprintf("http://%s:%d/metrics", pod.Status.PodIP, port))
 	if err != nil {
@@ -87,8 +87,8 @@ func metric(pod *corev1.Pod, port int, name string) (float64, error) {
 }
 
 // TestFaults plays a timeline of faults on a database whose nodes emulate their links, and kills the operator during
-// the first fault. Each fault affects the throughput while it lasts, and nothing afterwards. The operator itself shuts
-// the node down, and may be late on a busy machine.
+// the first fault. Each fault affects the throughput while it lasts, and not afterwards. The operator itself carries
+// out the node shutdown, and may do so late on a busy machine.
 func TestFaults(t *testing.T) {
 	c := newCluster(t)
 	c.apply(t, database("calvin")+separator+run("faulty", 50, "2s", "27s")+`  objectives: [{metric: unknownPPM, max: 1000000}]
@@ -137,15 +137,15 @@ func TestFaults(t *testing.T) {
 		if f.Kind != fault.NetworkDelay && a.FaultPerSecond*10 > a.NormalPerSecond*8 {
 			t.Errorf("%s left %d of %d transactions per second", f.Name, a.FaultPerSecond, a.NormalPerSecond)
 		}
-		if a.RecoverMicroseconds == nil && a.TPPM != nil { // without T, the next fault started too early to determine it
+		if a.RecoverMicroseconds == nil && a.TPPM != nil { // T is unknown if the next fault started too early
 			t.Errorf("%s has no recovery: %+v", f.Name, a)
 		}
 		if i > 0 && *f.FromMicroseconds-f.AtMicroseconds > 3_000_000 {
 			t.Errorf("%s began %d us late", f.Name, *f.FromMicroseconds-f.AtMicroseconds)
 		}
 	}
-	// The link between the regions takes over 300 ms instead of 100 ms, which shows in the slowest transactions of every
-	// second.
+	// During the fault, the round trip between the regions exceeds 300 ms instead of 100 ms. This affects the slowest
+	// transactions of every second.
 	slowest := func(from, to int) (p99 int64) {
 		p99 = d.Timeline[from].P99.Least()
 		for _, tick := range d.Timeline[from:to] {
@@ -156,7 +156,7 @@ func TestFaults(t *testing.T) {
 	if slow, normal := slowest(4, 8), slowest(9, 12); slow < 300_000 || normal > 300_000 {
 		t.Errorf("the least p99 of a second is %d us while the links are slow, and %d us after", slow, normal)
 	}
-	// A run that is deleted during a fault leaves no effect of it.
+	// If a run is deleted during a fault, no effect of the fault remains.
 	c.apply(t, run("deleted", 10, "1s", "40s")+"  faults: [{name: cut, at: 1s, duration: 35s, networkPartition: {from: {role: leader}}}]\n")
 	c.awaitFault(t, "deleted", "cut", fault.Active, time.Minute)
 	if left := c.disturbed(t); len(left) != 4 {

@@ -10,7 +10,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// TestHistories runs engines whose histories the workers' pods record and the operator checks.
+// TestHistories checks histories that the workers' pods record and the operator collects.
 func TestHistories(t *testing.T) {
 	for _, engine := range []string{"calvin", "detock"} {
 		t.Run(engine, func(t *testing.T) {
@@ -32,7 +32,7 @@ func TestHistories(t *testing.T) {
 				}
 				t.Logf("%s: %s", engine, check.Message)
 			}
-			// The workers' pods stay until their histories are fetched, and are then deleted.
+			// The workers' pods must stay until the operator has fetched their histories, and are then deleted.
 			c.deleteRun(t, name)
 		})
 	}

@@ -71,8 +71,8 @@ func newAuthority(t *testing.T) *authority {
 	return &authority{key, cert}
 }
 
-// certificates returns the Secret of a region's proxies: they trust authority trusts, and their certificates are signed
-// by authority by.
+// certificates returns the Secret for the proxies of a region. The proxies trust certificates of the authority trusts.
+// Their own certificates are signed by the authority by.
 func certificates(t *testing.T, namespace, region string, trusts, by *authority) *corev1.Secret {
 	t.Helper()
 	cert, key := sign(t, by, region)
@@ -86,10 +86,10 @@ func certificates(t *testing.T, namespace, region string, trusts, by *authority)
 	}}
 }
 
-// startMesh makes the namespace inject a proxy into pods that request one.
+// startMesh makes the cluster inject a proxy into those pods of the namespace that request one.
 func (c *cluster) startMesh(t *testing.T, image string) {
 	t.Helper()
-	c.privileged(t) // redirecting connections through a proxy needs NET_ADMIN
+	c.privileged(t) // a proxy needs NET_ADMIN to redirect connections
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"geobench.dev/mesh-of-tests":""}}}`))
 	if err := c.Patch(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: c.namespace}}, patch); err != nil {
 		t.Fatal(err)
@@ -109,7 +109,8 @@ func (c *cluster) startMesh(t *testing.T, image string) {
 	t.Cleanup(func() { kubectl("delete", "--ignore-not-found") })
 }
 
-// awaitInjection waits until the API server applies the policy: until it adds a proxy to a pod in a dry run.
+// awaitInjection waits until the API server applies the injection policy, which means that it adds a proxy to a pod in
+// a dry run.
 func (c *cluster) awaitInjection(t *testing.T, region string) {
 	t.Helper()
 	ctx := within(t, time.Minute)
@@ -124,7 +125,7 @@ func (c *cluster) awaitInjection(t *testing.T, region string) {
 	})
 }
 
-// meshed returns a database in a mesh.
+// meshed returns a GeoDatabase in a mesh.
 func meshed(name string, m v1alpha1.Mesh) string {
 	return fmt.Sprintf(`apiVersion: geobench.dev/v1alpha1
 kind: GeoDatabase
@@ -136,7 +137,7 @@ spec:
 `, name, m)
 }
 
-// updates returns a run whose transactions carry a kilobyte each.
+// updates returns a BenchmarkRun whose transactions each write a kilobyte.
 func updates(database, name string, clients int, duration string) string {
 	return fmt.Sprintf(`apiVersion: geobench.dev/v1alpha1
 kind: BenchmarkRun
@@ -159,7 +160,7 @@ func (c *cluster) proxyStat(ctx context.Context, pod, name string) (float64, err
 	return strconv.ParseFloat(value, 64)
 }
 
-// sent returns the bytes that a node reports as sent to other nodes.
+// sent returns the number of bytes that a node has sent to other nodes, as reported by the node.
 func sent(t *testing.T, pod *corev1.Pod) (bytes float64) {
 	t.Helper()
 	resp, err := (&http.Client{Timeout: 5 * time.Second}).Get(fmt.Sprintf("http://%s:7001/metrics", pod.Status.PodIP))
@@ -184,8 +185,8 @@ func sent(t *testing.T, pod *corev1.Pod) (bytes float64) {
 }
 
 // TestMesh plays the same run outside of a mesh and inside one. In the mesh, nodes and workers run behind real Envoys,
-// two on each path, with mutual TLS that rejects every client without a certificate. Then a proxy stops in the middle
-// of a run. Finally one region gets certificates that the second region does not trust.
+// two on each path, with mutual TLS that rejects every client without a certificate. In later runs a proxy stops in the
+// middle of a run, and one region gets certificates that the second region does not trust.
 func TestMesh(t *testing.T) {
 	image := needsImage(t, "GEOBENCH_ISTIO_PROXY")
 	c := newCluster(t)
@@ -204,7 +205,7 @@ func TestMesh(t *testing.T) {
 			"spec": map[string]any{"mtls": map[string]any{"mode": "STRICT"}},
 		}}
 		err := c.Create(ctx, strict)
-		return err == nil, err // the kind was just installed
+		return err == nil, err // retry, because the kind was installed only moments ago
 	})
 
 	documents := map[v1alpha1.Mesh]*result.Document{}
@@ -217,7 +218,7 @@ func TestMesh(t *testing.T) {
 		if m == v1alpha1.MeshSidecar {
 			c.bytesOfWitnesses(t, documents[m])
 		}
-		c.deleteRun(t, name) // its Jobs have completed although a proxy ran next to each worker
+		c.deleteRun(t, name) // its Jobs have completed although each worker has a proxy in its pod
 		if m == v1alpha1.MeshNone {
 			if err := c.Delete(t.Context(), &v1alpha1.GeoDatabase{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: c.namespace}}); err != nil {
 				t.Fatal(err)
@@ -234,7 +235,7 @@ func TestMesh(t *testing.T) {
 			float64(d.Regions[1].LatencyMicroseconds.P50.Least())/1000, float64(d.Summary.LatencyMicroseconds.P99.Least())/1000, nodeCPU(d))
 	}
 
-	// When a proxy stops, its connections break.
+	// If a proxy stops, its connections break.
 	c.apply(t, updates("sidecar", "broken", 10, "20s"))
 	c.awaitStage(t, "broken", 4*time.Minute, v1alpha1.StageMeasure)
 	c.exec(t, time.Minute, "sidecar-us-west-2-0", "istio-proxy", "busybox", "kill", "1")
@@ -244,7 +245,7 @@ func TestMesh(t *testing.T) {
 	}
 	c.deleteRun(t, "broken")
 
-	// A client with an untrusted certificate cannot send a single byte.
+	// A client whose certificate is not trusted cannot send a single byte.
 	strange := certificates(t, c.namespace, "ap-northeast-1", ours, newAuthority(t))
 	if err := c.Update(t.Context(), strange); err != nil {
 		t.Fatal(err)
@@ -277,8 +278,8 @@ func TestMesh(t *testing.T) {
 	t.Logf("a region that is not trusted: %.0f connections refused, %.0f bytes came through; the database says %q", refused, through, message)
 }
 
-// bytesOfWitnesses compares the bytes that the Envoys next to the nodes have carried with the bytes that the nodes
-// report as sent, both in the result and since their start.
+// bytesOfWitnesses compares the bytes that nodes report as sent with the bytes that the Envoys next to them carried. It
+// compares the figures in the result, and the totals since the start of the nodes.
 func (c *cluster) bytesOfWitnesses(t *testing.T, d *result.Document) {
 	t.Helper()
 	if len(d.Witnesses) != 2 || strings.Contains(strings.Join(d.Notes, "\n"), "disagree") {
@@ -302,7 +303,8 @@ func (c *cluster) bytesOfWitnesses(t *testing.T, d *result.Document) {
 			}
 			proxies += carried
 		}
-		// utime and stime of Envoy, in hundredths of a second, follow its name in parentheses.
+		// Fields 14 and 15 of the stat file, utime and stime in hundredths of a second, are at indexes 11 and 12 after the
+		// name in parentheses.
 		stat := c.exec(t, time.Minute, pod.Name, "istio-proxy", "cat", "/proc/1/stat")
 		fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
 		for _, field := range fields[11:13] {

@@ -43,7 +43,7 @@ func (c *cluster) exec(t *testing.T, limit time.Duration, pod, container string,
 	return string(out)
 }
 
-// echoes returns the number of pings that a container's kernel has received, answered or not.
+// echoes returns the number of pings that a container's kernel has received, including pings that it did not answer.
 func (c *cluster) echoes(t *testing.T, pod, container string) int {
 	t.Helper()
 	out := c.exec(t, time.Minute, pod, container, "grep", "Icmp:", "/proc/net/snmp")
@@ -58,7 +58,7 @@ func (c *cluster) echoes(t *testing.T, pod, container string) int {
 	return 0
 }
 
-// hears reports whether packets from one pod to an address reach the second pod.
+// hears reports whether packets from the pod from to an address reach the pod to.
 func (c *cluster) hears(t *testing.T, from, to, container, address string) bool {
 	t.Helper()
 	before := c.echoes(t, to, container)
@@ -66,7 +66,7 @@ func (c *cluster) hears(t *testing.T, from, to, container, address string) bool 
 	return c.echoes(t, to, container) > before
 }
 
-// privileged permits pods of the namespace to have the capability NET_ADMIN.
+// privileged allows pods of the namespace to have the capability NET_ADMIN.
 func (c *cluster) privileged(t *testing.T) {
 	t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: c.namespace}}
@@ -99,15 +99,15 @@ func (c *cluster) awaitVerified(t *testing.T, name string, limit time.Duration) 
 	return db
 }
 
-// postgres returns the database of experiments/postgres.yaml. If change is not nil, the database uses a separate
-// profile, which change modifies.
+// postgres returns the GeoDatabase in experiments/postgres.yaml. If change is not nil, the database has its own network
+// profile, modified by change.
 func postgres(t *testing.T, change func(*v1alpha1.NetworkProfileSpec)) string {
 	t.Helper()
 	b, err := os.ReadFile("../../experiments/postgres.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	database, _, _ := strings.Cut(string(b), "---\n") // the run follows the database
+	database, _, _ := strings.Cut(string(b), "---\n") // the run follows the database in the file
 	if change == nil {
 		return database
 	}
@@ -136,7 +136,7 @@ func (c *cluster) postgresHost(region string) string {
 	return fmt.Sprintf("%s.postgres-%s.%s.svc", postgresPod(region), region, c.namespace)
 }
 
-// needsPostgres skips the test if GEOBENCH_POSTGRES is not set, because the cluster then lacks the image.
+// needsPostgres skips the test if GEOBENCH_POSTGRES is not set, because the image is then missing on the node.
 func needsPostgres(t *testing.T) {
 	t.Helper()
 	if os.Getenv("GEOBENCH_POSTGRES") == "" {
@@ -149,8 +149,9 @@ var (
 	psqlTiming  = regexp.MustCompile(`Time: ([0-9.]+) ms`)
 )
 
-// TestPostgresOverThreeRegions runs an unmodified PostgreSQL over three regions of the aws preset. The latencies of its
-// connections and of ping match the declared network, also after a pod is deleted and recreated.
+// TestPostgresOverThreeRegions runs an unmodified PostgreSQL over three regions of the network profile aws. The
+// latencies of its connections and of ping match the declared network. This also holds after a pod was deleted and
+// created again.
 func TestPostgresOverThreeRegions(t *testing.T) {
 	needsPostgres(t)
 	c := newCluster(t)
@@ -174,7 +175,8 @@ func TestPostgresOverThreeRegions(t *testing.T) {
 	}
 	pings := func(from, to string) {
 		t.Helper()
-		// The kernel's timestamp of an answer's arrival (ping without -U) does not include the sidecar's delay.
+		// Use -U: without it, ping uses the kernel's timestamp of an answer's arrival, which does not include the sidecar's
+		// delay.
 		m := pingSummary.FindStringSubmatch(c.exec(t, time.Minute, postgresPod(from), "database", "ping", "-U", "-c", "15", "-i", "0.2", "-q", c.postgresHost(to)))
 		if m == nil {
 			t.Fatal("ping says nothing")
@@ -241,9 +243,9 @@ func TestPostgresOverThreeRegions(t *testing.T) {
 	}
 }
 
-// TestPostgresIsMeasured runs SmallBank on a PostgreSQL that the operator has deployed. A steward loads and audits it,
-// clients of three regions send statements to the primary over the emulated network, and the history is serializable.
-// Without its Secret the run is rejected.
+// TestPostgresIsMeasured runs SmallBank on a PostgreSQL that the operator deploys. A steward loads and audits the
+// database, and clients of three regions send statements to the primary over the emulated network. The history is
+// serializable. Without its Secret, the run is rejected.
 func TestPostgresIsMeasured(t *testing.T) {
 	needsPostgres(t)
 	c := newCluster(t)
@@ -292,8 +294,8 @@ func TestPostgresIsMeasured(t *testing.T) {
 	}
 }
 
-// paysTheDistance checks a run on a primary in us-east-1. A transaction with several statements must take at least two
-// round trips, because clients send statements one by one.
+// paysTheDistance checks a run whose primary is in us-east-1. A transaction with several statements must take at least
+// two round trips, because clients send the statements one after another.
 func paysTheDistance(t *testing.T, d *result.Document) {
 	t.Helper()
 	declared := map[string]int64{"us-east-1": 0}
@@ -313,9 +315,9 @@ func paysTheDistance(t *testing.T, d *result.Document) {
 	}
 }
 
-// TestPostgresByItsName makes the operator deploy a PostgreSQL that the manifest only names: a primary and two
-// standbys, one of which receives each commit before its client gets the answer. A run on it passes, and no result
-// contains the passwords that the operator generated.
+// TestPostgresByItsName makes the operator deploy PostgreSQL from a manifest that contains little more than its name.
+// There are a primary and two standbys, and a client gets the answer to its commit only after one standby has received
+// the commit. A run on the database passes, and no result contains the generated passwords.
 func TestPostgresByItsName(t *testing.T) {
 	needsPostgres(t)
 	c := newCluster(t)
@@ -355,7 +357,7 @@ spec:
 	c.mustPass(t, r)
 	d := c.document(t, r)
 	paysTheDistance(t, d)
-	// Half of the transactions only read. The other half waits for the nearer standby, which is 69.6 ms away.
+	// Half of the transactions only read. The other half wait for the nearest standby, which is 69.6 ms away.
 	if p90 := d.Regions[0].LatencyMicroseconds.P90.Least(); p90 < 60_000 {
 		t.Errorf("nine of ten of the primary's own clients hear of commits within %d us, before any standby can have them", p90)
 	}
@@ -375,8 +377,8 @@ spec:
 }
 
 // TestPartitionCutsAndHeals cuts the traffic from one region to another, then in both directions, and then heals the
-// link. It edits the files that sidecars follow, while PostgreSQL and ping run. The operator, which owns the files, is
-// stopped meanwhile.
+// link, while PostgreSQL and ping run. It does so by editing the files that sidecars read. The operator, which owns
+// these files, is stopped during the test.
 func TestPartitionCutsAndHeals(t *testing.T) {
 	needsPostgres(t)
 	c := newCluster(t)
@@ -405,8 +407,8 @@ func TestPartitionCutsAndHeals(t *testing.T) {
 		return len(pods.Items) == 0, err
 	})
 	const a, b = "us-east-1", "eu-west-1"
-	// cut sets whether the link between two regions is cut, in the sidecar of the receiving region, and waits for the
-	// sidecar's confirmation.
+	// cut sets whether the link between two regions is cut, in the sidecar of the receiving region. It waits until the
+	// sidecar confirms the change.
 	cut := func(from, to string, is bool) {
 		t.Helper()
 		file := postgresPod(to) + ".json"
@@ -432,7 +434,7 @@ func TestPartitionCutsAndHeals(t *testing.T) {
 		if err := c.Update(t.Context(), cm); err != nil {
 			t.Fatal(err)
 		}
-		// A change of the pod makes kubelet update the file immediately.
+		// A change of the pod makes the kubelet update the file immediately.
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: postgresPod(to), Namespace: c.namespace}}
 		if err := c.Patch(t.Context(), pod, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{"e2e":"%d"}}}`, config.Generation))); err != nil {
 			t.Fatal(err)
@@ -445,8 +447,8 @@ func TestPartitionCutsAndHeals(t *testing.T) {
 	for _, step := range []struct {
 		what string
 		do   func()
-		// ab reports whether packets from a reach b, ba the reverse direction. asks reports whether a client in a gets
-		// answers from the server in b.
+		// ab is whether packets from a must reach b, and ba whether packets from b must reach a. asks is whether a client in
+		// a must get answers from the server in b.
 		ab, ba, asks bool
 	}{
 		{"before", func() {}, true, true, true},
@@ -479,8 +481,8 @@ func TestPartitionCutsAndHeals(t *testing.T) {
 	c.awaitVerified(t, "postgres", 2*time.Minute)
 }
 
-// TestLossRateAndPartition uses a profile with loss, a bandwidth limit and a partition, and checks that the emulation
-// matches it.
+// TestLossRateAndPartition uses a profile with packet loss, a bandwidth limit and a partition, and checks that the
+// emulation matches the profile.
 func TestLossRateAndPartition(t *testing.T) {
 	needsPostgres(t)
 	c := newCluster(t)
@@ -525,7 +527,7 @@ func TestLossRateAndPartition(t *testing.T) {
 	if f := measure("eu-west-1", "ap-northeast-1", "--count", "50"); f.Received != 0 {
 		t.Errorf("%d packets passed a partition", f.Received)
 	}
-	// A single connection may be slow for other reasons; four keep the link busy.
+	// A single connection may be slow for other reasons, so use four to keep the link busy.
 	var payload atomic.Int64
 	var streams sync.WaitGroup
 	for range 4 {
@@ -541,7 +543,7 @@ func TestLossRateAndPartition(t *testing.T) {
 		})
 	}
 	streams.Wait()
-	// The bandwidth includes headers, which TCP's payload does not: 52 of 1500 bytes.
+	// The bandwidth includes headers, which are 52 of the 1,500 bytes of a packet. The payload of TCP does not.
 	wire := payload.Load() * 1500 / 1448
 	t.Logf("rate: %d bit/s of payload, %d on the wire, of 50000000", payload.Load(), wire)
 	if wire < 45_000_000 || wire > 55_000_000 {

@@ -13,13 +13,13 @@ import (
 	"github.com/geobench/geobench/internal/bench/fault"
 )
 
-// replacers are the engines that replace lost nodes. They have one node in each region, except primary and sunstorm
-// with two.
+// replacers are the engines that replace lost nodes. The databases have one node in each region; those of primary and
+// sunstorm have two.
 var replacers = []struct {
 	engine, parameters, replicas string
-	// target selects which of a region's two nodes is killed.
+	// target selects one of a region's two nodes as the target of the kills.
 	target string
-	// always is set if every test run kills the engine's nodes. Other engines are tested only if killsVariable is set.
+	// always is set if the engine is tested in every test run. Other engines are tested only if killsVariable is set.
 	always bool
 }{
 	{engine: "calvin", parameters: `ordering: consensus, batchCopies: "2"`, always: true},
@@ -39,9 +39,9 @@ var replacers = []struct {
 // killsVariable is the environment variable that enables the test for all engines.
 const killsVariable = "GEOBENCH_E2E_KILLS"
 
-// TestLostNodesAreReplaced deletes pods of databases without journals, one after another, under load. New incarnations
-// replace them and get the data of 100,000 customers from the remaining nodes. No acknowledged transaction is lost,
-// every copy is complete, the history is strictly serializable, and the next run uses the same database.
+// TestLostNodesAreReplaced deletes pods of databases without journals under load, one after another. New incarnations
+// replace the lost nodes and obtain the data of 100,000 customers from the remaining nodes. No acknowledged transaction
+// is lost, every copy is complete, and the history is strictly serializable. The next run uses the same database.
 func TestLostNodesAreReplaced(t *testing.T) {
 	for _, e := range replacers {
 		t.Run(e.engine, func(t *testing.T) {

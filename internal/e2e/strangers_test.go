@@ -14,8 +14,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/identity/identitytest"
 )
 
-// TestStrangers: a client that can reach the pods of a database, and knows only their addresses, gets no information,
-// changes nothing, and is counted.
+// TestStrangers: a client that can reach the pods of a database but has no credentials gets no information and changes
+// nothing. The nodes count its attempts.
 func TestStrangers(t *testing.T) {
 	c := newCluster(t)
 	c.apply(t, database("calvin"))

@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// TestTPCC runs the five transactions of TPC-C on an engine that orders transactions before it executes them, and on an
-// engine that locks rows. It checks the histories of the workers against the isolation level that each engine promises.
+// TestTPCC runs the five transactions of TPC-C on an engine that orders transactions before their execution, and on an
+// engine that locks rows. The histories that the workers record must satisfy the isolation level that each engine
+// promises.
 func TestTPCC(t *testing.T) {
 	for _, engine := range []string{"detock", "spanner"} {
 		t.Run(engine, func(t *testing.T) {

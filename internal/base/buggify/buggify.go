@@ -1,11 +1,11 @@
-// Package buggify triggers behaviour that a protocol allows but rarely shows. A replica suspects a peer that is merely
-// slow, delays a batch, or takes the slow path although the fast path is open. The explorer uses it to reach rare
-// states. The model is FoundationDB's macro of that name (Zhou et al., FoundationDB: A Distributed Unbundled
-// Transactional Key Value Store, SIGMOD 2021, section 4).
+// Package buggify triggers behaviour that a protocol allows but rarely shows. For example, a replica suspects a peer
+// that is merely slow, delays a batch, or takes the slow path although the fast path is open. The explorer uses this
+// package to reach rare states. The model is FoundationDB's macro of that name (Zhou et al., FoundationDB: A
+// Distributed Unbundled Transactional Key Value Store, SIGMOD 2021, section 4).
 //
-// A replica asks its environment at a point of its package:
+// A replica declares a point and asks its environment whether the point fires:
 //
-//	var impatient = buggify.New("spanner.impatient", "A coordinator that speaks is taken for lost")
+//	var impatient = buggify.New("spanner.impatient", "A coordinator that still sends messages is suspected")
 //
 //	if silentForLong || r.env.Buggify(impatient) {
 //
@@ -25,8 +25,8 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 )
 
-// Point is a place in a replica's code where the simulator can trigger rare behaviour. Its mark counts how often the
-// point fired.
+// Point is a place in a replica's code where the simulator can trigger rare behaviour. The embedded mark counts how
+// often the point has fired.
 type Point struct{ *coverage.Mark }
 
 var points []*Point
@@ -58,8 +58,8 @@ func Is(p *coverage.Mark) bool {
 	return slices.ContainsFunc(points, func(q *Point) bool { return q.Mark == p })
 }
 
-// Plan decides which points are on in a scenario, and how often they fire. Both depend only on the seed and the point's
-// name, so that a new point does not affect existing points.
+// Plan decides which points are enabled in a scenario, and how often they fire. Both depend only on the seed and the
+// point's name, so that a new point does not affect existing points.
 type Plan struct {
 	seed  uint64
 	until time.Duration
@@ -68,7 +68,7 @@ type Plan struct {
 // NewPlan returns the plan of a seed. No point fires at or after until, so that the scenario can finish.
 func NewPlan(seed uint64, until time.Duration) *Plan { return &Plan{seed, until} }
 
-// rates holds the possible firing rates of a point that is on, in percent of its evaluations.
+// rates holds the possible firing rates of an enabled point, in percent of its evaluations.
 var rates = [...]int{2, 10, 50}
 
 // Rate returns the percentage of evaluations at which a point fires. For half of the points it is 0.
@@ -88,7 +88,8 @@ func (p *Plan) source(q *Point, stream uint64) *rand.PCG {
 	return rand.NewPCG(p.seed^h.Sum64(), stream)
 }
 
-// Node is a node's part of the plan. A node that restarts from its log gets a new Node, which gives the same answers.
+// Node decides when the points of one node fire. A node that restarts from its log gets a new Node, which makes the
+// same decisions from the start.
 type Node struct {
 	plan  *Plan
 	id    geo.NodeID
@@ -100,7 +101,7 @@ type dice struct {
 	source  *rand.PCG
 }
 
-// Node returns the part of a node. Without a plan it returns nil, which never fires.
+// Node returns the decisions of the plan for node id. If p is nil, the result is nil, and no point fires.
 func (p *Plan) Node(id geo.NodeID) *Node {
 	if p == nil {
 		return nil
@@ -108,7 +109,7 @@ func (p *Plan) Node(id geo.NodeID) *Node {
 	return &Node{p, id, map[*Point]*dice{}}
 }
 
-// Clone returns a copy that gives the same answers from now on.
+// Clone returns an independent copy, which from now on makes the same decisions as n.
 func (n *Node) Clone() *Node {
 	if n == nil {
 		return nil
@@ -131,6 +132,6 @@ func (n *Node) Fires(q *Point, now time.Duration) bool {
 		d = &dice{n.plan.Rate(q), n.plan.source(q, uint64(n.id)+1)}
 		n.dices[q] = d
 	}
-	// A point that is off draws no number; it never fires, so its sequence does not matter.
+	// A disabled point draws no random number: it never fires, so its sequence does not matter.
 	return d.percent > 0 && rand.New(d.source).IntN(100) < d.percent
 }

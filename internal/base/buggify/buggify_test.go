@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestPlan checks that half of the points are off in a scenario. The other points fire at the rate of the plan until
-// the plan's end.
+// TestPlan checks that half of the points are disabled in a scenario. The other points fire at the rates of the plan,
+// until the time that the plan sets.
 func TestPlan(t *testing.T) {
 	some := []*Point{New("test.one", "It is rare"), New("test.two", "It is rare, too")}
 	on, seeds := 0, 400
@@ -39,8 +39,8 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// A node that restarts gives the same answers, regardless of evaluations of other points in between. Different nodes
-// give different answers.
+// The points of a restarted node fire at the same evaluations as before, regardless of evaluations of other points in
+// between. At another node they fire at other evaluations.
 func TestNodesAnswerAlikeAgain(t *testing.T) {
 	q, other := New("test.again", "It is rare"), New("test.other", "It is rare, too")
 	differ := false
@@ -67,7 +67,7 @@ func TestNodesAnswerAlikeAgain(t *testing.T) {
 	}
 }
 
-// Every point in the source is named after its package, and evaluated somewhere in it.
+// Every point in the source is named after its package, and evaluated somewhere in that package.
 func TestPointsAreAsked(t *testing.T) {
 	declared := regexp.MustCompile(`(?m)(\w+)\s+= buggify\.New(?:Replaced)?\("([a-z]+)\.[a-z0-9-]+", "[A-Z][^"]*[^".]"\)`)
 	asked := regexp.MustCompile(`\.(?:Buggify|Fires)\((\w+)[,)]`)

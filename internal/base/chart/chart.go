@@ -23,7 +23,7 @@ type axis struct {
 func (a *axis) at(v float64) float64 {
 	lo, hi := a.lo, a.hi
 	if a.log {
-		// A logarithmic axis has no place for values of 0 or less, so they are at its lower end.
+		// A logarithmic axis cannot show values of 0 or less; they are drawn at its lower end.
 		v, lo, hi = math.Log(max(v, a.lo)), math.Log(lo), math.Log(hi)
 	}
 	// An axis with a single value shows it in the middle.
@@ -101,8 +101,8 @@ func logarithmic(bottom, top float64) (*axis, []float64) {
 	return a, at
 }
 
-// around returns an axis between two round numbers, and the values of its ticks. The lower number is at or below
-// bottom, which is at most 0, and the upper is at or above top.
+// around returns an axis that includes 0, and the values of its ticks. It extends from a round number at or below
+// bottom, which is at most 0, to a round number at or above top.
 func around(bottom, top float64) (*axis, []float64) {
 	a, _ := linear(max(top, -bottom), 4)
 	step := niceStep(a.hi / 4)
@@ -136,26 +136,27 @@ type Point struct{ X, Y float64 }
 
 // Series is a line of a chart.
 type Series struct {
-	// Name is the name in the legend. A series without a name is not in the legend, such as the later parts of a line
-	// with gaps.
+	// Name is the text in the legend. A series without a name has no entry in the legend; for example, only the first part
+	// of a line with gaps has a name.
 	Name   string
 	Points []Point
 	// Half holds the half-width of each point's confidence interval; empty for none.
 	Half []float64
-	// Marks draws a dot at each point.
+	// Marks is set to draw a dot at each point.
 	Marks bool
-	// LowerBound marks the points whose value is only a lower bound. They are drawn as an open dot with an arrow upwards.
-	// It is empty if there are none.
+	// LowerBound marks the points whose value is only a lower bound; empty for none. Such a point is drawn as an open dot
+	// with an upward arrow.
 	LowerBound []bool
-	// Open is set if the values after the last point are unknown. An arrow points right from that point.
+	// Open is set if the values after the last point are unknown. The last point is then drawn with an arrow to the right.
 	Open bool
 	// Class selects colour and dashes: see Class.
 	Class int
 }
 
-// Class returns the style of line number nth (from 0) of a subject with the given colour, 0 to 7. Lines of the same
-// subject differ in their dashes, and so do lines of different colours with the same nth. Subjects beyond the eighth
-// reuse the colours with other dashes.
+// Class returns the style of a line. colour is the number of the line's subject, for example a database, and nth is the
+// number of the line among the subject's lines, both from 0. Lines of a subject differ in their dashes. Lines of
+// different subjects differ in colour and, with the same nth, also in dashes. Subjects beyond the eighth reuse the
+// colours with other dashes.
 func Class(colour, nth int) int {
 	n := len(seriesColours)
 	return colour%n + (nth+colour/n*len(dashes)/2)*n
@@ -174,7 +175,7 @@ func class(kind string, number int) string {
 	return fmt.Sprintf("%s%d", kind, number%len(seriesColours))
 }
 
-// Band is an interval in which something was wrong, in the unit of the x axis.
+// Band is a shaded interval of the x axis with a label, for example a fault. Bounds are in the unit of the axis.
 type Band struct {
 	From, To float64
 	Name     string
@@ -183,16 +184,16 @@ type Band struct {
 // Cell is a rectangle whose shade is given by Share, from 0 to 1 (darkest).
 type Cell struct{ Left, Right, Bottom, Top, Share float64 }
 
-// Lines is a chart of lines, and of cells below them.
+// Lines is a line chart, with optional shaded cells below the lines.
 type Lines struct {
-	// About describes the chart for blind readers. Heading draws the title, for a stand-alone picture.
+	// About describes the chart for blind readers. Heading is set to draw the title, for a stand-alone picture.
 	Title, About   string
 	Heading        bool
 	XLabel, YLabel string
 	Series         []Series
 	Cells          []Cell
 	Bands          []Band
-	// Divides lists the x values at which something new begins.
+	// Divides lists the x values of vertical dividing lines, for example between phases.
 	Divides    []float64
 	LogX, LogY bool
 	// XTicks maps x values to their labels; nil for numbers.
@@ -201,7 +202,7 @@ type Lines struct {
 	YTick func(float64) string
 	// Top is the upper end of the y axis; 0 derives it from the values.
 	Top float64
-	// XTop is the minimum end of the x axis; 0 derives it from the values.
+	// XTop extends a linear x axis to at least this value; 0 derives its upper end from the values alone.
 	XTop float64
 	// Width is the width of the drawing and Height the height of the area between its axes, in CSS pixels. 0 means the
 	// size used in reports.
@@ -252,7 +253,7 @@ func arrows(bound, open bool) (entries []Series) {
 	return entries
 }
 
-// legend draws the names of series in rows from y on, followed by the arrows. It returns the y below them.
+// legend draws the names of series in rows, starting at y, followed by the arrows. It returns the y below the legend.
 func (s *Drawing) legend(y float64, all, arrows []Series, line bool) float64 {
 	all = slices.DeleteFunc(slices.Clone(all), func(l Series) bool { return l.Name == "" })
 	series := len(all)
@@ -263,7 +264,7 @@ func (s *Drawing) legend(y float64, all, arrows []Series, line bool) float64 {
 	for i, l := range all {
 		name := clip(l.Name, int((s.width-swatch-24)/textWidth("x")))
 		w := swatch + 6 + textWidth(name) + 12
-		// The first entry of a line stays there even if it is too long.
+		// An entry that does not fit on any line is drawn at the start of a line.
 		if x > 8 && x+w > s.width {
 			x, y = 8, y+18
 		}
@@ -315,7 +316,7 @@ func (c *Lines) Scale() {
 	}
 }
 
-// Within returns a drawing of this height, or higher if the parts around the axes need more room.
+// Within returns a drawing of the given height. The drawing is taller if the parts around the axes need more room.
 func (c *Lines) Within(height float64) *Drawing {
 	const least = 40
 	c.Height = least
@@ -366,7 +367,7 @@ func (c *Lines) Draw() *Drawing {
 			loY = min(loY, cell.Bottom)
 		}
 	}
-	// There are neither points nor cells.
+	// Without points and cells, any range will do.
 	if math.IsInf(loX, 1) {
 		loX, hiX = 0, 1
 	}
@@ -437,7 +438,7 @@ func (c *Lines) Draw() *Drawing {
 		s.line("bandend", place{from, plotTop}, place{from, plotBottom})
 		s.line("bandend", place{to, plotTop}, place{to, plotBottom})
 		s.text("bandtag", "start", min(from+3, s.width-right-textWidth(b.Name)), plotTop+12+14*row, b.Name)
-		// Four lines in turn keep the labels of adjacent bands from overlapping.
+		// Cycle through four rows, so that the labels of adjacent bands do not overlap.
 		row = math.Mod(row+1, 4)
 	}
 	for _, v := range c.Divides {
@@ -484,8 +485,8 @@ type Row struct {
 	// Bar is the length of a bar; Value is its value as text.
 	Bar   float64
 	Value string
-	// Stack holds the lengths of consecutive parts, starting at 0. The colour of a part is given by its index, like the
-	// series of a legend with classes counted from 0.
+	// Stack holds the lengths of consecutive parts, starting at 0. Part i has the colour of class i, so the series of the
+	// legend need the classes 0, 1 and so on.
 	Stack []float64
 	// Box holds five numbers in ascending order: whisker, quartile, median, quartile, whisker. Nil for none.
 	Box []float64
@@ -493,13 +494,14 @@ type Row struct {
 	Dots []float64
 	// Mark is a target value; nil for none.
 	Mark *float64
-	// Thin is a lighter second range: its median and its end.
+	// Thin is a second range, drawn with a thinner line: its median, where it starts, and its end. Nil for none.
 	Thin []float64
-	// Spans holds the intervals, from and to, in which the row's state lasts.
+	// Spans holds the start and the end of each interval in which the row's state lasts.
 	Spans [][2]float64
-	// LowerBound is set if the largest value of the bar or box is only a lower bound. An arrow points right from there.
+	// LowerBound is set if the largest value of the bar or box is only a lower bound. It is then drawn with an arrow to
+	// the right.
 	LowerBound bool
-	// Head is set if the row starts a group. It then has only a name.
+	// Head is set if the row starts a group. Such a row has only a name.
 	Head bool
 }
 
@@ -512,7 +514,7 @@ type Rows struct {
 	// Signed is set if values may be negative: the axis then extends to both sides of 0.
 	Signed bool
 	Legend []Series
-	// Heading draws the title, for a stand-alone picture.
+	// Heading is set to draw the title, for a stand-alone picture.
 	Heading bool
 	// Width is the width of the drawing in CSS pixels; 0 means the width used in reports.
 	Width float64

@@ -51,7 +51,7 @@ func TestContrast(t *testing.T) {
 	}
 }
 
-// busy returns a chart with every element of a chart of lines.
+// busy returns a chart that uses every feature of a line chart.
 func busy() *Lines {
 	c := &Lines{
 		Title: "busy: throughput", About: "Lines.", Heading: true, XLabel: "clients", YLabel: "transactions/s", Width: 600, Height: 280,
@@ -104,7 +104,8 @@ func TestDrawings(t *testing.T) {
 	}
 }
 
-// TestLinesDiffer checks that up to 64 lines are distinguishable, and that a line in several parts has a single name.
+// TestLinesDiffer checks that up to 64 lines are distinguishable, and that a line in several parts has a single entry
+// in the legend.
 func TestLinesDiffer(t *testing.T) {
 	seen := map[string]bool{}
 	for colour := range 8 {
@@ -155,7 +156,7 @@ func TestStrokesOfDashes(t *testing.T) {
 			covered += math.Hypot(part[i].x-part[i-1].x, part[i].y-part[i-1].y)
 		}
 	}
-	// of 15: strokes at 0 to 4, 6 to 10 and 12 to 15
+	// A line of length 15 has strokes at 0 to 4, 6 to 10 and 12 to 15.
 	if len(parts) != 3 || math.Abs(covered-11) > 1e-9 {
 		t.Errorf("%d strokes of %v in all, want 3 of 11: %v", len(parts), covered, parts)
 	}

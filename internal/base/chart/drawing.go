@@ -126,7 +126,7 @@ func CSS(dark bool) string { return css(dark, func(string) bool { return true })
 // css returns the styles of the classes for which used returns true, sorted by name.
 func css(dark bool, used func(class string) bool) string {
 	var b strings.Builder
-	// Sorted, so that equal drawings give equal files.
+	// Sort the names, so that equal drawings give equal files.
 	for _, name := range slices.Sorted(maps.Keys(styles)) {
 		if !used(name) {
 			continue

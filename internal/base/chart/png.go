@@ -173,7 +173,7 @@ func (o *outline) text(it *item, st *style) error {
 	if st.bold {
 		face = all[1]
 	}
-	// Glyphs are loaded in the font's own units, which are exact, and scaled here.
+	// Load glyphs in the font's own units, which are exact, and scale them here.
 	var b sfnt.Buffer
 	units := fixed.I(int(face.UnitsPerEm()))
 	scale := st.size / float64(face.UnitsPerEm())

@@ -390,7 +390,7 @@ func (r *Reader) Uvarint() uint64 {
 	return 0
 }
 
-// UvarintMax decodes a number of at most limit.
+// UvarintMax decodes a varint and rejects values above limit.
 func (r *Reader) UvarintMax(limit uint64) uint64 {
 	v := r.Uvarint()
 	if v > limit {

@@ -56,7 +56,7 @@ func UnpackTo(w io.Writer, b []byte) (n int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	// One more byte than allowed shows that the text is too long.
+	// Reading one byte more than allowed reveals a text that is too long.
 	if n, err = io.Copy(w, io.LimitReader(z, MaxUnpacked+1)); err == nil && n > MaxUnpacked {
 		err = fmt.Errorf("unpacked, it has more than the %d MiB that are read", MaxUnpacked>>20)
 	}

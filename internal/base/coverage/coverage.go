@@ -1,16 +1,16 @@
 // Package coverage marks the rare and interesting places of protocols, such as a slow path or an election. The explorer
-// reports which of them its scenarios have reached: a test that never elects a second leader passes, but says nothing
+// reports which marks its scenarios have reached. A test that never elects a second leader passes, but says nothing
 // about elections.
 //
 // A replica hits a mark of its package through its environment:
 //
-//	var slowPath = coverage.New("janus.slow-path", "replicas have named different dependencies, which are written to majorities first")
+//	var slowPath = coverage.New("janus.slow-path", "Replicas report different dependencies")
 //
 //	r.env.Mark(slowPath)
 //
 // The simulator counts the hits of a scenario, except hits that a replay repeats. A node in a process counts nothing. A
-// mark does not change the behaviour of a replica, draws no random numbers and sends nothing. Marks are only in places
-// that few transactions pass.
+// mark does not change the behaviour of a replica, draws no random numbers and sends nothing. Marks are placed only on
+// code paths that few transactions take.
 package coverage
 
 import (
@@ -32,7 +32,7 @@ type Mark struct {
 	number int
 }
 
-// Part returns the first half of the name: an engine or a building block.
+// Part returns the component in the name: an engine or a building block.
 func (p *Mark) Part() string { return p.Name[:strings.IndexByte(p.Name, '.')] }
 
 var (

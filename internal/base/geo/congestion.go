@@ -25,15 +25,16 @@ const (
 	initialWindow = 10
 	// leastWindow is the minimum window after loss recovery, in segments.
 	leastWindow = 2
-	// MaxWindowBytes bounds a window: the part that Linux advertises of its default receive buffer of 6 MiB.
+	// MaxWindowBytes is the maximum window in bytes: the share of its default receive buffer (6 MiB) that Linux
+	// advertises.
 	MaxWindowBytes = 3 << 20
 	// probeSlack is the time that Linux adds to two round trips before it probes for a lost tail of several segments.
 	probeSlack = 2 * time.Millisecond
-	// tick is a jiffy of a Linux kernel with a 250 Hz clock, as in the distributions.
+	// tick is a jiffy of a Linux kernel with a 250 Hz clock, the default of common distributions.
 	tick = 4 * time.Millisecond
 
-	// Constants of RFC 9438, section 5. The window grows by cubicC segments per second cubed, and a loss leaves the share
-	// cubicBeta of it. At cubicAlpha segments per round trip, growth is as fast as with Reno.
+	// Constants of RFC 9438, section 5. The window grows by cubicC segments per second cubed, and a loss reduces it to the
+	// share cubicBeta. With cubicAlpha segments per round trip, it grows as fast as with Reno.
 	cubicC     = 0.4
 	cubicBeta  = 0.7
 	cubicAlpha = 3 * (1 - cubicBeta) / (1 + cubicBeta)
@@ -57,7 +58,7 @@ type window struct {
 	most       [2]int        // maximum number of segments in flight in the last and in the current round trip
 	round      time.Duration // start of the current round trip
 	reduced    time.Duration // when the window was last reduced
-	recovered  time.Duration // time when the segments lost at that time are acknowledged
+	recovered  time.Duration // = when the loss at that time is repaired
 
 	// CUBIC: the curve starts at epoch (-1 if it has not started), and is flat k seconds later, at origin segments.
 	epoch  time.Duration
@@ -65,8 +66,8 @@ type window struct {
 	origin float64
 	last   float64 // window at the last loss
 	reno   float64 // the window that Reno would have
-	// step is the growth per acknowledged segment, as of the last CUBIC update, which was at looked, when the window had
-	// lookedSize segments.
+	// step is the growth per acknowledged segment, from the last CUBIC update. looked is the time of that update, and
+	// lookedSize the window at that time, in whole segments.
 	step       float64
 	looked     time.Duration
 	lookedSize int
@@ -98,7 +99,7 @@ type eventKind uint8
 
 const (
 	acknowledged eventKind = iota
-	lost                   // and repaired while other segments are in flight
+	lost                   // = the loss of a segment was detected
 	timedOut
 )
 
@@ -120,7 +121,7 @@ func (e *events) Pop() any {
 func (w *window) send(p *Path, now time.Duration, size int, rng *rand.Rand) (arrival, left time.Duration) {
 	w.forget(now)
 	for size = max(size, 1); size > 0; {
-		// The last segment still waits for the window, so the frame shares it.
+		// The last segment still waits for the window, so the frame fills it first.
 		if now < w.tail.leaves && w.tail.room > 0 {
 			n := min(size, w.tail.room)
 			w.tail.room -= n
@@ -200,7 +201,7 @@ func (w *window) pass(p *Path, now time.Duration, size int) time.Duration {
 	return leaves + p.transmission(size, 1)
 }
 
-// forget drops segments that have left the link, once they are most of the queue.
+// forget drops segments that have left the link, once they make up more than half of the queue.
 func (w *window) forget(now time.Duration) {
 	n := sort.Search(len(w.queue), func(i int) bool { return w.queue[i].leaves > now })
 	if 2*n > len(w.queue) {
@@ -208,8 +209,8 @@ func (w *window) forget(now time.Duration) {
 	}
 }
 
-// repair returns the arrival time of a lost segment after its retransmission. The segment entered the link at enters
-// and would have taken trip. following is the number of later segments of its frame.
+// repair returns the arrival time of a lost segment after its retransmission. The segment entered the link at enters;
+// if it is not lost, a transmission takes trip. following is the number of later segments of its frame.
 func (w *window) repair(p *Path, enters, trip time.Duration, following int, rng *rand.Rand) time.Duration {
 	rtt := trip + p.back
 	// behind is the number of segments that follow within a round trip, and gap the time between them. The model assumes
@@ -236,8 +237,8 @@ func (w *window) repair(p *Path, enters, trip time.Duration, following int, rng 
 		if w.flight > 1 {
 			timer = min(2*rtt+probeSlack, p.rto)
 		}
-		// Alternatively, the next segment reveals the loss. It is assumed to follow after the same gap as between the
-		// previous two segments.
+		// Alternatively, the next segment reveals the loss. The model assumes that this segment follows after the same gap as
+		// between the previous two segments.
 		if w.gap >= 0 && w.flight < int(w.size) && max(w.gap, reordering)+rtt < timer {
 			behind, gap = 1, max(w.gap, reordering)
 			timer = rtt + gap
@@ -258,8 +259,8 @@ func (w *window) repair(p *Path, enters, trip time.Duration, following int, rng 
 	return at + trip
 }
 
-// overtaking returns the time for which later segments may overtake a segment before the sender assumes a loss. It is
-// also the minimum of a timer.
+// overtaking returns the reordering window: the time that the sender waits before it assumes that an overtaken segment
+// is lost. It is also the shortest gap that the model assumes before the next segment.
 func overtaking(rtt time.Duration) time.Duration { return rtt/4 + probeSlack }
 
 // told reports whether the acknowledgement of a later segment reveals the loss of a retransmission.
@@ -333,7 +334,7 @@ func (w *window) cubic(p *Path, at time.Duration) float64 {
 	w.lookedSize, w.looked = int(w.size), at
 	since := (at - w.epoch + p.rtt).Seconds() - w.k
 	target := max(w.origin+cubicC*since*since*since, w.reno)
-	// at least a hundredth of a segment per round trip, at most half the window
+	// Growth is at least a hundredth of a segment and at most half the window per round trip.
 	w.step = min(max((target-w.size)/w.size, 0.01/w.size), 0.5)
 	return w.step
 }
@@ -351,11 +352,12 @@ func (w *window) silence(until time.Duration) {
 	heap.Push(&w.events, event{at: until, kind: timedOut})
 }
 
-// reduce reduces the window after a loss, which is taken for congestion. repair is the time until the loss is repaired.
+// reduce reduces the window at time at, because a loss is taken for congestion. repair is the time until the loss is
+// repaired.
 func (w *window) reduce(at, repair time.Duration) {
 	last := w.size
 	if last < w.last {
-		// fast convergence: a window that has not regained its size at the previous loss leaves room for other connections
+		// Fast convergence: a window that has not regained its size at the previous loss leaves room for other connections
 		last *= (1 + cubicBeta) / 2
 	}
 	w.last, w.epoch = last, -1

@@ -17,7 +17,8 @@ func rate(l Link, bytes int) float64 {
 }
 
 // TestRateUnderLoss compares rates with the published rates of Reno (Mathis et al. 1997: sqrt(3/2) / sqrt(loss)
-// segments per round trip), and with Linux 6.18 when a sidecar delayed and lost packets (BenchmarkTCPUnderLoss).
+// segments per round trip), and with rates of Linux 6.18 over a sidecar that delays and loses packets
+// (BenchmarkTCPUnderLoss).
 func TestRateUnderLoss(t *testing.T) {
 	const us = time.Microsecond
 	for _, tc := range []struct {
@@ -39,15 +40,15 @@ func TestRateUnderLoss(t *testing.T) {
 			t.Errorf("%s, %v, %d ppm: %.2f Mbit/s, the kernel %.2f", tc.congestion, tc.rtt, tc.ppm, got, tc.kernel)
 		}
 		mathis := math.Sqrt(1.5e6/float64(tc.ppm)) * SegmentBytes * 8 / tc.rtt.Seconds() / 1e6
-		// The published formula ignores timeouts, so it applies if they are rare.
+		// The published formula ignores timeouts, so it applies only where timeouts are rare.
 		if tc.congestion == CongestionReno && tc.ppm <= 10_000 && math.Abs(got/mathis-1) > 0.2 {
 			t.Errorf("%v, %d ppm: %.2f Mbit/s, published %.2f", tc.rtt, tc.ppm, got, mathis)
 		}
 	}
 }
 
-// TestSlowStart checks that ten segments leave in the first round trip, twice as many in each following one, and ten
-// again after a long pause.
+// TestSlowStart checks that ten segments leave in the first round trip and twice as many in each further round trip.
+// After a long pause, the connection starts with ten segments again.
 func TestSlowStart(t *testing.T) {
 	l := Link{Delay: 50 * ms, Congestion: CongestionCubic}
 	p, r := NewPath(l, l), rng(1)
@@ -145,7 +146,7 @@ func TestProbesPassTheWindow(t *testing.T) {
 	}
 }
 
-// TestCutClosesTheWindow checks that a connection starts slowly again after a silence.
+// TestCutClosesTheWindow checks that a connection is in slow start again after a cut.
 func TestCutClosesTheWindow(t *testing.T) {
 	l := Link{Delay: 50 * ms, Congestion: CongestionCubic}
 	p, r := NewPath(l, l), rng(1)

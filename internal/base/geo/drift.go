@@ -12,7 +12,7 @@ import (
 type Wander struct {
 	amplitude float64 // in nanoseconds
 	interval  time.Duration
-	slot      int64 // number of the interval of from and to; -1 for none yet
+	slot      int64 // = index of the interval between from and to; -1 for none yet
 	from, to  float64
 }
 
@@ -24,8 +24,8 @@ const widest = 1.5 * math.Sqrt2
 // deviation returns the standard deviation over time, in nanoseconds.
 func (w *Wander) deviation() float64 { return w.amplitude / widest }
 
-// NewWander returns deviations from delay with the standard deviation jitter. The standard deviation is limited to
-// delay / 2.13, so that the sum is never negative.
+// NewWander returns a Wander around delay with the standard deviation jitter. The standard deviation is limited to
+// delay / 2.13, so that delay plus deviation is never negative.
 func NewWander(delay, jitter time.Duration) Wander {
 	deviation := min(float64(jitter), float64(delay)/widest)
 	return Wander{

@@ -148,7 +148,7 @@ func (l *Layout) Cells(shard int) []Cell {
 	var cells []Cell
 	for r := range l.placement.Regions {
 		for p := range l.Topology.Partitions {
-			// A shard of the layout Full is a partition of all homes.
+			// In the layout Full, a shard has the rows of a partition from all homes.
 			if l.whole || p == shard {
 				cells = append(cells, Cell{Region(r), p})
 			}

@@ -43,14 +43,14 @@ const dupAcks = 3
 // round trip after the segment left if at least three more segments follow it (fast retransmit, RFC 5681). The model
 // counts the later segments of the same frame, plus as many segments as the connection sent during the previous round
 // trip, because a busy connection is likely to stay busy. If there are fewer than three, the next segment reveals the
-// loss (RACK, RFC 8985). The model assumes that it follows after the same gap as between the last two frames. If that
-// would take at least the retransmission timeout, if no gap is known yet, or if a retransmission is lost, the next
-// retransmission waits for the timeout. The timeout starts at max(MinRTO, RTT + 4 RTTVAR) and doubles each time (RFC
-// 6298). All data sent later waits: head-of-line blocking.
+// loss (RACK, RFC 8985). The model assumes that this segment follows after the same gap as between the last two frames.
+// If that would take at least the retransmission timeout, if no gap is known yet, or if a retransmission is lost, the
+// next retransmission waits for the timeout. The timeout starts at max(MinRTO, RTT + 4 RTTVAR) and doubles each time
+// (RFC 6298). All data sent later waits: head-of-line blocking.
 //
 // If Link.Congestion is CongestionOpen, the model omits slow start and congestion control: it assumes that the window
-// of a long-lived connection is open. Otherwise window models all of this: a loss reduces the window, and the rate
-// falls with it.
+// of a long-lived connection is open. Otherwise the type window models both: a loss reduces the window and thereby the
+// rate.
 //
 // Datagrams. A measurement of the link must not measure the connection. On a busy connection every lost segment delays
 // hundreds of frames, and the median of round trips would reflect retransmissions. So probes travel outside the
@@ -164,7 +164,7 @@ func (p *Path) Send(now time.Duration, size int, rng *rand.Rand) (arrival time.D
 }
 
 // Datagram sends a packet of size bytes, at most a segment, outside the connection. Datagrams arrive in order. If the
-// datagram is lost, also because of a cut, ok is false; it is not sent again.
+// datagram is lost, on a lossy link or because of a cut, ok is false. A lost datagram is not sent again.
 func (p *Path) Datagram(now time.Duration, size int, rng *rand.Rand) (arrival time.Duration, ok bool) {
 	if p.Silent(now) || p.link.LossPPM > 0 && rng.Int64N(1e6) < p.link.LossPPM {
 		return 0, false
@@ -246,7 +246,7 @@ func (p *Path) Heal(now time.Duration) time.Duration {
 	return p.resume
 }
 
-// recovery returns the delay of a frame that leaves at depart because of lost segments.
+// recovery returns the time by which lost segments delay a frame that leaves at depart.
 func (p *Path) recovery(depart time.Duration, segments int64, rng *rand.Rand) time.Duration {
 	if p.link.LossPPM >= 1e6 {
 		return never
@@ -275,7 +275,7 @@ func (p *Path) recovery(depart time.Duration, segments int64, rng *rand.Rand) ti
 		rto := p.rto
 		var w time.Duration
 		switch {
-		// Enough segments follow, in the frame or by the connection's recent rate, to detect the loss after a round trip.
+		// Enough segments follow, in this frame or at the connection's recent rate, to detect the loss after a round trip.
 		case segments-at+p.recent[0] >= dupAcks:
 			w = p.rtt
 		// The next segment reveals the loss before the timeout.

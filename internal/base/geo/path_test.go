@@ -51,7 +51,7 @@ func TestPathTimes(t *testing.T) {
 	}
 }
 
-// A datagram waits for the bandwidth but not for lost segments, and is itself lost as often as declared.
+// A datagram queues for the bandwidth but does not wait for lost segments. It is itself lost as often as declared.
 func TestPathDatagrams(t *testing.T) {
 	for name, tc := range map[string]struct {
 		link Link
@@ -155,8 +155,9 @@ func TestPathJitterNeverPrecedesTheSender(t *testing.T) {
 	}
 }
 
-// TestPathLoss checks that losses delay 1 frame in 100. The delay is the retransmission timeout on an idle connection
-// and a round trip on a busy connection. In between, it lasts until the next frame reveals the loss.
+// TestPathLoss checks that a loss of 1% delays one frame in a hundred: by the retransmission timeout on an idle
+// connection, and by a round trip on a busy connection. At rates in between, the delay lasts until the next frame
+// reveals the loss.
 func TestPathLoss(t *testing.T) {
 	tests := map[string]struct {
 		delay, every time.Duration

@@ -29,8 +29,8 @@ func twoWays(there, back Link) *Topology {
 	return &Topology{Regions: []string{"a", "b"}, Partitions: 1, Replicas: 1, Links: [][]Link{{{}, there}, {back, {}}}}
 }
 
-// TestMedianError checks that the bound on the median's standard error is valid, and at most twice the error. Cases are
-// small and large jitter, equal and different directions, few and many samples, and loss.
+// TestMedianError checks that the bound on the median's standard error holds, and is at most twice the real error. The
+// cases cover small and large jitter, equal and different directions, few and many samples, and loss.
 func TestMedianError(t *testing.T) {
 	ms := time.Millisecond
 	for name, tc := range map[string]struct {
@@ -64,8 +64,9 @@ func TestMedianError(t *testing.T) {
 	}
 }
 
-// TestRTTTolerance checks that none of 100 networks that match the declaration is rejected. A network that is off by
-// the tolerance is rejected half of the time. A network that is off by three more standard errors is always rejected.
+// TestRTTTolerance checks that none of 100 networks that match the declaration is rejected. A network whose round trip
+// differs by the tolerance is rejected half of the time. If the difference is three standard errors larger, the network
+// is always rejected.
 func TestRTTTolerance(t *testing.T) {
 	ms := time.Millisecond
 	declared := Link{Delay: 20 * ms, Jitter: 7 * ms, LossPPM: 10_000}
@@ -99,8 +100,8 @@ func TestRTTTolerance(t *testing.T) {
 	}
 }
 
-// TestRTTToleranceWithoutChance checks that without jitter there is no random variation, and that without samples no
-// allowance is made for it.
+// TestRTTToleranceWithoutChance checks that the tolerance has no allowance for random variation if there is no jitter,
+// or if there are no samples.
 func TestRTTToleranceWithoutChance(t *testing.T) {
 	plain := Link{Delay: 50 * time.Millisecond, LossPPM: 100_000}
 	if got := twoWays(plain, plain).RTTTolerance(0, 1, 10); got != 6*time.Millisecond {

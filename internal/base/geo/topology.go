@@ -91,9 +91,9 @@ func (t *Topology) Link(a, b NodeID) *Link { return &t.Links[t.RegionOf(a)][t.Re
 // RTT returns the declared round trip between two regions.
 func (t *Topology) RTT(a, b Region) time.Duration { return t.Links[a][b].Delay + t.Links[b][a].Delay }
 
-// LeastRTT returns a lower bound for the median of some round trips between two regions, if the links are as declared.
-// It is the declared round trip minus 5%, 1 ms and an allowance for jitter. It is negative if the regions are too close
-// for a bound.
+// LeastRTT returns a lower bound for the median of measured round trips between two regions, if the links are as
+// declared. It is the declared round trip minus 5%, 1 ms and an allowance for jitter. It is negative if the regions are
+// too close for a bound.
 func (t *Topology) LeastRTT(a, b Region) time.Duration {
 	return t.RTT(a, b)*95/100 - time.Millisecond - 3*(t.Links[a][b].Jitter+t.Links[b][a].Jitter)
 }
@@ -244,10 +244,10 @@ func (p Placement) Class(accesses []txn.Access) txn.Class {
 type Coordinators uint8
 
 const (
-	// FirstKey is the partition of the first key in the transaction's footprint, which saves a hop inside the region.
-	// Replicas take turns by transaction ID, and so do partitions if no key is known.
+	// FirstKey selects the partition of the first key in the transaction's footprint, which saves a hop inside the region.
+	// The replica follows from the transaction ID, and so does the partition if no key is known.
 	FirstKey Coordinators = iota
-	// RoundRobin is any partition and replica in turn, regardless of the keys, as with clients that do not know the
+	// RoundRobin selects all partitions and replicas in turn, regardless of the keys, like clients that do not know the
 	// partitions.
 	RoundRobin
 )

@@ -2,7 +2,7 @@ package geo
 
 // Traffic counts the data sent over a link or a connection.
 type Traffic struct {
-	// Bytes counts the bytes of frames: messages and frame headers. WireBytes adds the headers below.
+	// Bytes counts the bytes of frames: messages and frame headers. WireBytes adds the headers of the lower layers.
 	Bytes    int64 `json:"bytes"`
 	Messages int64 `json:"messages"`
 	// Segments is the number of TCP segments if each frame is sent separately: see Segments.

@@ -18,8 +18,9 @@ const Most = 1 << 14
 // expression matches a name with a range in place of a number. IPv6 addresses have brackets, but no dash.
 var expression = regexp.MustCompile(`^(.*)\[(0|[1-9][0-9]{0,8})-(0|[1-9][0-9]{0,8})\](.*)$`)
 
-// Fold joins adjacent items whose names count up in steps of 1 and that are equal otherwise. names returns the fields
-// of an item that contain names; an empty field stays empty. Names must not be expressions themselves.
+// Fold joins adjacent items that differ only in numbers in their names, if the numbers increase by 1 from item to item.
+// names returns the fields of an item that contain names; an empty field stays empty. Names must not be expressions
+// themselves.
 func Fold[T comparable](items []T, names func(*T) []*string) []T {
 	var out []T
 	var rest T     // the last item of out without its names

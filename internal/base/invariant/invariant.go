@@ -1,16 +1,16 @@
 // Package invariant lets replicas check themselves during exploration. A defect is then reported where and when it
 // happens, instead of later as a history that is hard to explain.
 //
-// An assumption of a replica's code is an invariant, which is registered like a coverage mark:
+// A package registers an assumption of its code as an invariant, in the same way as a coverage mark:
 //
-//	var oneLeader = invariant.New("consensus.one-leader", "a term has one leader")
+//	var oneLeader = invariant.New("consensus.one-leader", "a term has at most one leader")
 //
 // A replica with invariants implements protocol.Checked. A driver that checks them, such as the explorer's simulator,
-// calls it after every step:
+// calls its method Check after every step:
 //
 //	func (g *Group) Check(c *invariant.Checker) { c.Agree(oneLeader, g.term, g.leader) }
 //
-// The checker remembers earlier values and the values of other replicas. A replica checks nothing by itself. In a
+// The checker remembers earlier values and the values of other replicas. A replica never calls Check itself. In a
 // node's process and in measured simulations, invariants cost nothing, because no driver calls Check.
 package invariant
 
@@ -27,7 +27,7 @@ import (
 
 // Invariant is a property that always holds.
 type Invariant struct {
-	// Name is the component and the property, such as "consensus.one-leader". Doc describes it in a line.
+	// Name is the component and the property, such as "consensus.one-leader". Doc describes the property in a line.
 	Name, Doc string
 }
 
@@ -83,7 +83,7 @@ type Checker struct {
 	broken   *Broken
 }
 
-// subject is the subject of an invariant, such as a term of a group or an entry of a log.
+// subject identifies what the values of an invariant describe, such as a term of a group or an entry of a log.
 type subject struct {
 	i   *Invariant
 	key any
@@ -112,8 +112,8 @@ func (c *Checker) At(n geo.NodeID, at time.Duration) { c.node, c.at = n, at }
 // Broken returns the first violation, or nil if there is none.
 func (c *Checker) Broken() *Broken { return c.broken }
 
-// Forget drops the facts that only node n has reported. The node restarts, and may have lost state that it had not sent
-// to other nodes.
+// Forget drops the facts that only node n has reported. Call it when the node restarts: the node may have lost state
+// that it had not sent to other nodes.
 func (c *Checker) Forget(n geo.NodeID) {
 	for p := range c.grown {
 		if p.node == n {
@@ -129,7 +129,7 @@ func (c *Checker) Forget(n geo.NodeID) {
 
 // That checks that an invariant holds. If not, format and values describe the violation.
 func (c *Checker) That(i *Invariant, holds bool, format string, values ...any) {
-	// Only the first violation counts; later ones usually follow from it.
+	// Only the first violation counts; later violations usually follow from the first.
 	if !holds && c.broken == nil {
 		c.broken = &Broken{Invariant: i, Engine: c.engine, Node: c.topology.NodeName(c.node), At: c.at, Values: fmt.Sprintf(format, values...)}
 	}
@@ -153,7 +153,8 @@ func (c *Checker) Agree(i *Invariant, key, value any) {
 	case f.value != value:
 		c.That(i, false, "%v is %v here, and was %v on %s", key, value, f.value, c.topology.NodeName(f.node))
 		return
-	// Nothing changes: the reporter is known, or the fact already survives its loss.
+	// Nothing changes: either this node reported the fact before, or two nodes did, so that the fact survives a restart of
+	// either.
 	case f.shared || f.node == c.node:
 		return
 	default:

@@ -48,8 +48,8 @@ func TestNodesDisagree(t *testing.T) {
 	}
 }
 
-// TestForget checks that facts that only a single node reported are dropped when it loses its log. Facts that other
-// nodes confirmed stay.
+// TestForget checks that facts that only a single node reported are dropped when that node restarts. Facts that another
+// node has confirmed stay.
 func TestForget(t *testing.T) {
 	c := checker()
 	c.Grows(grows, "log", 5)

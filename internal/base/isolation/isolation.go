@@ -4,7 +4,7 @@
 // A level is defined by what clients observe: the row versions that a committed transaction read and overwrote, and the
 // times of its request and answer. A history has a level if some execution that the level's definition allows explains
 // the history. The definition may refer to something that clients cannot observe, such as the instant of a snapshot.
-// Then any instant is acceptable that the level does not exclude. Crooks et al. define levels in this way. They find
+// Then any instant that the level does not exclude is acceptable. Crooks et al. define levels in this way. They find
 // that many levels with different definitions are the same to clients.
 //
 // A level combines two properties. The values of each form a chain from weak to strong.
@@ -18,8 +18,8 @@
 //     generalized snapshot isolation without real time (Elnikety et al.), and Crooks' Adya SI.
 //   - serial: a transaction reads the very state that it commits on. This is Adya's PL-3.
 //
-// Each implies the previous level. A serial execution is also an execution with snapshots: a transaction starts when
-// its predecessor has committed. Snapshots satisfy PL-2: any version that a transaction reads or overwrites was
+// Each value implies the previous value. A serial execution is also an execution with snapshots: a transaction starts
+// when its predecessor has committed. Snapshots satisfy PL-2: any version that a transaction reads or overwrites was
 // committed before it started, so information flows forward in time only. For Adya, PL-SI and PL-3 are incomparable.
 // This is no contradiction, because Adya's histories include the order of starts and commits. In such a history, PL-SI
 // can reject a serializable execution in which a transaction saw a version committed after its start. Clients do not
@@ -38,9 +38,9 @@
 //     which is conventional snapshot isolation seen from outside, and strict serializability (Papadimitriou 1979;
 //     Herlihy and Wing 1990).
 //
-// Each implies the previous order, because a client receives its answer before it sends again. With snapshots, an order
-// in time means that the later transaction takes its snapshot after the earlier transaction has committed. With serial
-// transactions, it means that the later transaction has a later position.
+// Each order implies the previous order, because a client receives its answer before it sends again. With snapshots, an
+// order in time means that the later transaction takes its snapshot after the earlier transaction has committed. With
+// serial transactions, it means that the later transaction has a later position.
 //
 // So a level implies another exactly if it is at least as strong in both properties. This is a partial order:
 //
@@ -50,14 +50,14 @@
 //	StrongSnapshotIsolation -> SessionSnapshotIsolation -> SnapshotIsolation -> ReadCommitted
 //
 // Some levels are incomparable. StrongSnapshotIsolation allows write skew, which Serializable and SessionSerializable
-// exclude; these allow stale reads, which it excludes. SessionSnapshotIsolation and Serializable are incomparable for
-// the same reasons.
+// exclude; these two allow stale reads, which StrongSnapshotIsolation excludes. SessionSnapshotIsolation and
+// Serializable are incomparable for the same reasons.
 //
 // Sources: H. Berenson et al., A Critique of ANSI SQL Isolation Levels, SIGMOD 1995; A. Adya, Weak Consistency, MIT
-// 1999; S. Elnikety, F. Pedone and W. Zwaenepoel, Database Replication Using Generalized Snapshot Isolation, SRDS
-// 2005; K. Daudjee and K. Salem, Lazy Database Replication with Ordering Guarantees, ICDE 2004, and Lazy Database
-// Replication with Snapshot Isolation, VLDB 2006; A. Cerone and A. Gotsman, Analysing Snapshot Isolation, JACM 2018;
-// N. Crooks et al., Seeing is Believing, PODC 2017.
+// 1999; S. Elnikety, F. Pedone and W. Zwaenepoel, Database Replication Using Generalized Snapshot Isolation, SRDS 2005;
+// K. Daudjee and K. Salem, Lazy Database Replication with Ordering Guarantees, ICDE 2004, and Lazy Database Replication
+// with Snapshot Isolation, VLDB 2006; A. Cerone and A. Gotsman, Analysing Snapshot Isolation, JACM 2018; N. Crooks et
+// al., Seeing is Believing, PODC 2017.
 package isolation
 
 import (
@@ -79,8 +79,8 @@ const (
 	// SessionSnapshotIsolation is snapshot isolation in which a snapshot includes everything that the same client has
 	// read and written before.
 	SessionSnapshotIsolation
-	// StrongSnapshotIsolation is snapshot isolation in which a snapshot includes every transaction that was answered
-	// before, to any client.
+	// StrongSnapshotIsolation is snapshot isolation in which a snapshot includes every transaction, of any client, that
+	// was answered before the reading transaction was sent.
 	StrongSnapshotIsolation
 	// Serializable is PL-3: all committed transactions have an order in which each sees the state that its predecessors
 	// left.

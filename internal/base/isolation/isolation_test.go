@@ -6,7 +6,7 @@ import (
 )
 
 // TestImplies checks the implications between levels against the literature; the comments name the sources. For each
-// pair without a mark, package history has a history that distinguishes the two levels.
+// pair of levels without an implication, package history has a history that distinguishes the two.
 func TestImplies(t *testing.T) {
 	implied := map[Level][]Level{
 		ReadCommitted: {},

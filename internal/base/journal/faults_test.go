@@ -19,12 +19,12 @@ const (
 	mark = file + ".synced"
 )
 
-// script is the input of a node: records, grouped by sync. Their lengths make headers, records and writes start and end
-// at all offsets of a sector.
+// script is the input of a node: records, grouped by sync. The lengths of the records vary, so that headers, records
+// and writes start and end at many different offsets of a sector.
 var script = [][]string{{"one"}, {"two", strings.Repeat("longer ", 9)}, {"x"}, {"four", "five", "six"}}
 
-// play opens the journal and appends the missing part of the script, sync by sync. It returns the number of syncs that
-// have returned.
+// play opens the journal and appends the missing part of the script, sync by sync. It returns the number of syncs of
+// the script that have succeeded.
 func play(d *journaltest.Disk) (synced int, err error) {
 	j, err := journal.Open(d, "folder", "a.journal")
 	if err != nil {
@@ -57,7 +57,7 @@ func contents(j *journal.Journal) (out []string, err error) {
 	return out, err
 }
 
-// upTo returns the records of the first synced syncs.
+// upTo returns the records of the first syncs of the script.
 func upTo(synced int) (all []string) {
 	for _, records := range script[:synced] {
 		all = append(all, records...)
@@ -96,8 +96,8 @@ func refused(t *testing.T, what string, err error) {
 	}
 }
 
-// written returns a disk with the whole script on it, and the mark and the size of the journal after each sync,
-// starting with none.
+// written returns a disk with the whole script on it. marks and sizes hold the mark and the size of the journal before
+// the first sync and after each sync.
 func written(t *testing.T) (d *journaltest.Disk, marks [][]byte, sizes []int) {
 	t.Helper()
 	d = &journaltest.Disk{}
@@ -122,8 +122,8 @@ func written(t *testing.T) (d *journaltest.Disk, marks [][]byte, sizes []int) {
 	return d, marks, sizes
 }
 
-// damages calls each for all ways to damage b: a flipped bit, a truncated file, and zeros up to the end. from is the
-// first byte that differs.
+// damages calls each with every damaged variant of b: with one bit flipped, truncated, and with zeros up to the end.
+// from is the first byte that differs.
 func damages(b []byte, each func(what string, from int, damaged []byte)) {
 	for i := range b {
 		for bit := range 8 {
@@ -140,7 +140,7 @@ func damages(b []byte, each func(what string, from int, damaged []byte)) {
 	}
 }
 
-// After a process crash, a journal that is damaged anywhere is refused, because every record was promised.
+// After a process crash, Open refuses a journal with a damaged byte anywhere, because every record was promised.
 func TestEveryByteOfAPromisedJournal(t *testing.T) {
 	good, marks, _ := written(t)
 	last := marks[len(marks)-1]
@@ -182,8 +182,8 @@ func TestEveryByteOfAPromisedJournal(t *testing.T) {
 }
 
 // TestEveryByteBehindAnOldMark checks damage after a machine crash, when the mark may be old. Damage in the last write
-// is then indistinguishable from an incomplete write, and is cut off. Damage before it is refused, with any of the
-// marks.
+// is then indistinguishable from an incomplete write, and is cut off. Damage in an earlier write is refused, with any
+// of the marks.
 func TestEveryByteBehindAnOldMark(t *testing.T) {
 	good, marks, sizes := written(t)
 	whole := good.Contents(file)
@@ -205,7 +205,8 @@ func TestEveryByteBehindAnOldMark(t *testing.T) {
 				return
 			}
 			legal(t, what, found, old)
-			// A file truncated between two writes has no trace of the later writes; only the mark has.
+			// A file that was truncated between two writes has no trace of the later writes; only the mark shows that they
+			// existed.
 			if from < lastWrite && len(damaged) > lastWrite && !bytes.Equal(damaged[lastWrite:], make([]byte, len(damaged)-lastWrite)) {
 				t.Errorf("%s: went on with %q, although a later write is there", what, found)
 			}
@@ -224,7 +225,8 @@ func TestEveryByteBehindAnOldMark(t *testing.T) {
 // errGone is the error of all operations after a machine crash.
 var errGone = errors.New("the machine is gone")
 
-// endsAt crashes the machine at its n-th operation. If that is a write, the kernel's memory has it up to some sector.
+// endsAt makes the machine crash at its n-th operation. If that operation is a write, a prefix of the data has reached
+// the kernel's memory.
 func endsAt(n int) func(journaltest.Op) (int, error) {
 	return func(op journaltest.Op) (int, error) {
 		if n--; n <= 0 {
@@ -234,8 +236,9 @@ func endsAt(n int) func(journaltest.Op) (int, error) {
 	}
 }
 
-// TestMachineEnds crashes the machine at any operation, also while the journal is being opened, with any sectors on the
-// disk. The journal of an honest disk then opens with all promised records.
+// TestMachineEnds crashes the machine at any operation, including operations of opening the journal, with a random
+// subset of the sectors on the disk. As long as the disk does not lie about syncs, the journal then opens with all
+// promised records.
 func TestMachineEnds(t *testing.T) {
 	worlds := 0
 	for seed := range uint64(60) {
@@ -250,7 +253,7 @@ func TestMachineEnds(t *testing.T) {
 			}
 			worlds++
 			d.Crash(keep, r)
-			// The next machine crashes, too, while it opens the journal or a little later.
+			// The machine crashes a second time, while it opens the journal or a little later.
 			d.Fail = endsAt(1 + r.IntN(25))
 			again, err := play(d)
 			if err != nil && !errors.Is(err, errGone) {
@@ -269,7 +272,7 @@ func TestMachineEnds(t *testing.T) {
 }
 
 // TestFailingSync checks that a failed sync is never repeated. The next process rewrites the records that it finds in
-// the kernel's memory. So a record that was reported to anyone survives the next machine crash.
+// the kernel's memory. So a record that other nodes have learned of survives the next machine crash.
 func TestFailingSync(t *testing.T) {
 	for n := 1; n <= len(script)+2; n++ {
 		d := &journaltest.Disk{Fail: journaltest.Nth(journaltest.Sync, file, n, 0, syscall.EIO)}
@@ -402,7 +405,7 @@ func TestReadErrors(t *testing.T) {
 	}
 }
 
-// A disk that returns different bytes on a second read does not make a replay end early.
+// If the disk returns different bytes on a second read, Each returns an error instead of ending early.
 func TestBytesChangeAfterOpening(t *testing.T) {
 	good, marks, _ := written(t)
 	d := &journaltest.Disk{}
@@ -456,7 +459,8 @@ func FuzzOpen(f *testing.F) {
 	})
 }
 
-// A disk that writes to the wrong place, or loses a write, leaves records that are complete in themselves.
+// Open detects records at the wrong offset and missing records, after a disk has misplaced or lost a write. Each record
+// is complete in itself.
 func TestMisplacedRecords(t *testing.T) {
 	d := &journaltest.Disk{}
 	j, err := journal.Open(d, "folder", "a.journal")

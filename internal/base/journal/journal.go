@@ -2,20 +2,20 @@
 // real-time driver).
 //
 // A record is promised once Sync has returned, because other nodes may then depend on it. After a crash, the end of the
-// file may contain part of a write that was never promised; opening the journal cuts it off. A journal in which a
-// promised record is missing or altered is refused with an *Error. A node that continued from such a journal would
-// contradict its earlier messages.
+// file may contain part of a write that was never promised; opening the journal cuts it off. Open returns an *Error if
+// a promised record is missing or altered: a node that continued from such a journal would contradict its earlier
+// messages.
 //
 // The journal must distinguish the two cases (Alagappan et al., Protocol-Aware Recovery for Consensus-Based Storage,
 // FAST 2018). For this purpose every record contains the start of the write that it belongs to: when a write is made,
-// all earlier data is on the disk. In addition, a separate file, the mark, contains the offset up to which Sync has
-// returned.
+// all earlier data is on the disk. In addition, a separate file, the mark, contains the number of bytes that Sync has
+// promised.
 //
 // The mark is not synced. It survives a process crash; after a machine crash its last seconds may be lost. So until the
 // next record is written, the last write before a machine crash may look like a write that was never promised.
 //
-// A Log is a journal that can be truncated: it continues in a new file. That file starts with the data that its owner
-// needs in place of the earlier records.
+// A Log is a journal that can be truncated: it continues in a new file. That file starts with the data that the log's
+// owner needs in place of the earlier records.
 package journal
 
 import (
@@ -29,10 +29,15 @@ import (
 	"strings"
 )
 
-// A file is its magic followed by records. All numbers are little-endian. A record is: length of the payload, 4 bytes |
-// CRC-32C of the payload, 4 bytes | distance from the start of the record's write, 4 bytes | CRC-32C of the record's
-// offset (as 8 bytes) and of the previous fields, 4 bytes | payload. The mark is: number of promised bytes of the
-// journal, 8 bytes | CRC-32C of these, 4 bytes.
+// A file is its magic followed by records. All numbers are little-endian. A record consists of:
+//
+//   - the length of the payload, 4 bytes
+//   - the CRC-32C of the payload, 4 bytes
+//   - the distance from the start of the write that the record belongs to, 4 bytes
+//   - the CRC-32C of the record's offset (as 8 bytes) and of the previous fields, 4 bytes
+//   - the payload
+//
+// The mark is the number of promised bytes of the journal, 8 bytes, followed by the CRC-32C of this number, 4 bytes.
 const (
 	magic       = "geobench journal 2\n"
 	headerBytes = 16
@@ -57,7 +62,7 @@ type Error struct {
 	// What describes the problem. Err is the disk's error, if there is one.
 	What string
 	Err  error
-	// Cure is the remedy, for people.
+	// Cure tells the user how to fix the problem.
 	Cure string
 }
 
@@ -135,7 +140,7 @@ func (j *Journal) wrong(offset int64, what string, err error, cure string) *Erro
 	return &Error{File: j.name, Offset: offset, What: what, Err: err, Cure: cure}
 }
 
-// recover finds the end of the complete records. It cuts off data that was never promised, and refuses the journal if
+// recover finds the end of the complete records. It cuts off data that was never promised, and returns an error if
 // promised data is missing.
 func (j *Journal) recover(d Disk) error {
 	size, err := j.f.Size()
@@ -149,7 +154,7 @@ func (j *Journal) recover(d Disk) error {
 	if err != nil {
 		return err
 	}
-	// The previous generation of a log states how much of this one was promised, whatever the mark says.
+	// The previous generation of a log states how much of this generation was promised. The mark may be older than that.
 	promised := max(marked, j.promised)
 	if err := j.readMagic(size, promised); err != nil {
 		return err
@@ -228,7 +233,8 @@ func (j *Journal) readMagic(size, promised int64) error {
 	return write(j.f, []byte(magic), 0) // even if it is complete: it may be in the kernel's memory only
 }
 
-// judge decides whether the damaged end of the file may be cut off. It returns nil if so, and otherwise the Error.
+// judge decides whether the damaged end of the file may be cut off. It returns nil if that is safe, and otherwise bad
+// with an explanation.
 func (j *Journal) judge(bad *Error, size, promised int64) error {
 	later := fmt.Sprintf("the journal was promised up to offset %d", promised)
 	// Beyond the mark, a later write proves that the damaged record had been synced before it.
@@ -289,7 +295,7 @@ func (j *Journal) settle(size, promised int64) error {
 	if err := j.writeMark(j.size); err != nil {
 		return err
 	}
-	// Once the mark is on the disk, an empty mark beside records proves that the mark was lost: see recover.
+	// Once the mark is on the disk, an empty mark next to existing records proves that the mark was lost: see recover.
 	return j.mark.Sync()
 }
 

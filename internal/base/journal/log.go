@@ -12,8 +12,8 @@ import (
 )
 
 // A log's own records start with the byte ownRecord, followed by a kind and the number of a generation, 8 bytes. A
-// record of kind kindContinued also has the size in bytes and the number of records of that generation's file at that
-// time, 8 bytes each.
+// record of kind kindContinued also contains the size in bytes and the number of records of that generation's file at
+// the switch, 8 bytes each.
 const (
 	ownRecord     = 0
 	kindContinued = 1 // the last record of its file: the log continues in the next generation
@@ -29,15 +29,16 @@ const cureGeneration = "put the file back as it was, or delete all generations o
 
 // Log is a journal that can be truncated. It consists of generations, each a Journal in a separate file:
 // FOLDER/NAME.journal is generation 0, FOLDER/NAME.1.journal generation 1, and so on. The present generation is the
-// log. A Next is its future successor, which starts with the data that its owner needs in place of the earlier records.
+// log. A Next is the future successor of the present generation. It starts with the data that the log's owner needs in
+// place of the earlier records.
 //
 // The present generation is authoritative until its last record, on the disk, states that the log continues in the next
 // generation. That generation is then completely on the disk; the record contains its size. The next generation then
-// gets a record that it has been opened. It becomes the log once its predecessor has been removed. So the lowest
-// existing generation is always authoritative. A higher generation belongs to a switch that must be finished, or to a
-// switch that never took place.
+// gets a record which states that it was opened. It becomes the log once its predecessor has been removed. So the
+// lowest existing generation is always authoritative. A higher generation belongs to a switch that must be finished, or
+// to a switch that never took place.
 //
-// A Log is for a single goroutine. Its Next may be used by another.
+// A Log is for a single goroutine. Another goroutine may use its Next.
 type Log struct {
 	d            Disk
 	folder, name string
@@ -155,8 +156,8 @@ func (l *Log) open() error {
 }
 
 // lockLowest opens and locks the file of the lowest generation, so that no other process can have it open. After
-// locking, it checks that the generation is still the lowest: another process may have switched and removed the file
-// before.
+// locking, it checks that the generation is still the lowest: another process may have switched and removed the file in
+// the meantime.
 func (l *Log) lockLowest(create bool) (File, error) {
 	open := l.d.OpenExisting
 	if create {
@@ -184,9 +185,9 @@ func (l *Log) lockLowest(create bool) (File, error) {
 	return f, nil
 }
 
-// take opens the file of the present generation as its journal. promised is a promised size that is known from another
-// source than the mark. Opening the mark syncs the folder, so names that an earlier process has created or removed are
-// durable afterwards.
+// take opens the file of the present generation as its journal. promised is the promised size in bytes according to the
+// previous generation; 0 if there is none. Opening the mark syncs the folder, so names that an earlier process has
+// created or removed are durable afterwards.
 func (l *Log) take(f File, promised int64) (*scan, error) {
 	s := &scan{file: l.path(l.generation), generation: l.generation, at: int64(len(magic))}
 	j, err := take(l.d, &Journal{f: f, name: s.file, promised: promised, found: s.record})
@@ -200,8 +201,8 @@ func (l *Log) take(f File, promised int64) (*scan, error) {
 	return s, nil
 }
 
-// finish continues in the next generation, as the last record of the present generation states, and removes the present
-// one.
+// finish continues in the next generation, as the last record of the present generation states, and removes the files
+// of the present generation.
 func (l *Log) finish(old *scan) (*scan, error) {
 	before := l.j
 	l.j = nil
@@ -219,7 +220,7 @@ func (l *Log) finish(old *scan) (*scan, error) {
 		_ = f.Close()
 		return nil, err
 	}
-	// The mark may be older than the switch, but all of these bytes were on the disk before it.
+	// The mark may be older than the switch, but all of these bytes were on the disk before the switch.
 	found, err := l.take(f, old.bytes)
 	if err != nil {
 		return nil, err
@@ -228,7 +229,7 @@ func (l *Log) finish(old *scan) (*scan, error) {
 	if found.opened {
 		at, records = found.openedAt, found.openedAfter
 	}
-	// At the switch the next generation was complete, so a difference means that the file is damaged or another file.
+	// At the switch the next generation was complete, so a difference means that the file is damaged or was replaced.
 	if at != old.bytes || records != old.count {
 		return nil, &Error{File: path, Offset: at, What: fmt.Sprintf("it has %d records in %d bytes there, and %s is continued in one of %d records in %d bytes",
 			records, at, old.file, old.count, old.bytes), Cure: cureGeneration}
@@ -240,12 +241,12 @@ func (l *Log) finish(old *scan) (*scan, error) {
 		}
 		found.opened, found.own = true, found.own+1
 	}
-	// The old file is needed until the next generation is opened on the disk.
+	// The old file is needed until the record kindOpened of the next generation is on the disk.
 	return found, remove(l.d, old.file)
 }
 
 // remove deletes a generation, the journal first. A mark without a journal is harmless if the next generation was
-// opened, but a journal without a mark is refused.
+// opened, but OpenLog rejects a journal without a mark.
 func remove(d Disk, path string) error {
 	for _, file := range []string{path, path + markSuffix} {
 		if err := d.Remove(file); err != nil {
@@ -267,7 +268,7 @@ func (l *Log) removeLeftovers() error {
 		}
 		if opened, err := l.wasOpened(g); err != nil {
 			return err
-			// The record that the log continues there is missing here: this file was damaged or replaced by an old version.
+			// The present generation lacks its record kindContinued, so its file was damaged or replaced by an old version.
 		} else if opened {
 			return &Error{File: l.path(l.generation), Offset: l.j.size, What: fmt.Sprintf("it lacks the record that it is continued, and %s says that the log has gone on there",
 				l.path(g)), Cure: cureGeneration}
@@ -316,7 +317,8 @@ type scan struct {
 	// records.
 	opened                bool
 	openedAt, openedAfter int64
-	// continued is set if the log continues in the next generation, which had bytes bytes and count records at that time.
+	// continued is set if the log continues in the next generation. At the switch, that generation had bytes bytes and
+	// count records.
 	continued    bool
 	bytes, count int64
 	wrong        *Error // the first record that is not allowed at its position
@@ -435,8 +437,8 @@ func (l *Log) Close() error {
 	return l.j.Close()
 }
 
-// RemoveOthers deletes all logs of a folder except the log with this name, with all their generations and marks. Their
-// owners no longer exist.
+// RemoveOthers deletes all logs of a folder except the log with this name, with all their generations and marks. Call
+// it only if the owners of those logs no longer exist.
 func RemoveOthers(d Disk, folder, name string) error {
 	files, err := d.List(folder)
 	if err != nil {

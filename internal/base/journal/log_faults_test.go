@@ -21,8 +21,8 @@ import (
 var story = [][]string{{"a"}, {"bb", "c"}, {"dddd"}, {"e", "f"}, {"g"}, {"hh"}}
 
 // begins lists the syncs before which a checkpoint starts; the switch follows the next sync. If the value is true, the
-// test syncs and catches up before the switch. Before sync number atOnce, the log continues in a checkpoint that no
-// record follows.
+// test calls Sync and CatchUp before the switch. Before sync number atOnce, the log switches to a checkpoint without
+// any record after it.
 var begins = map[int]bool{1: true, 3: false}
 
 const atOnce = 5
@@ -50,8 +50,8 @@ func words(l *journal.Log) (words []string, err error) {
 	return words, err
 }
 
-// live opens the log and continues the story to its end, truncating the log on the way. If a next generation fails,
-// live tries again at the next opportunity. It returns the number of promised words.
+// live opens the log and continues the story to its end, truncating the log at the points in begins. If a next
+// generation fails, live tries again at the next opportunity. It returns the number of promised words.
 func live(d journal.Disk) (promised int, err error) {
 	l, err := journal.OpenLog(d, "folder", "a")
 	if err != nil {
@@ -191,10 +191,10 @@ func TestMachineEndsInALog(t *testing.T) {
 	t.Logf("%d ends", worlds)
 }
 
-// stage holds the files at some operation of a log's life.
+// stage is a snapshot of the files between two disk operations of a log.
 type stage struct {
 	files    map[string][]byte
-	promised int // words
+	promised int // = number of promised words
 	lowest   string
 }
 
@@ -250,7 +250,7 @@ func stages(t *testing.T) (all []stage) {
 	}
 }
 
-// At any stage, if a file is damaged anywhere or lost, the log is refused or the damage has no effect.
+// At any stage, if a file is lost or damaged anywhere, OpenLog returns an error or the damage has no effect.
 func TestEveryByteOfALog(t *testing.T) {
 	n, refusals, both := 0, 0, 0
 	for i, s := range stages(t) {
@@ -284,9 +284,9 @@ func TestEveryByteOfALog(t *testing.T) {
 	}
 }
 
-// TestEveryByteOfALogBehindOldMarks repeats the test after a machine crash, with old marks. Promised records of the
-// present generation may then be cut off undetected down to its mark, as in a Journal without generations. Records that
-// existed at the switch to the generation are never lost, and damage in any other file loses nothing.
+// TestEveryByteOfALogBehindOldMarks repeats TestEveryByteOfALog after a machine crash, with old marks. Promised records
+// of the present generation may then be cut off undetected down to its mark, as in a Journal without generations.
+// Records that existed at the switch to the generation are never lost, and damage in any other file loses nothing.
 func TestEveryByteOfALogBehindOldMarks(t *testing.T) {
 	type version struct {
 		mark     []byte
@@ -348,7 +348,7 @@ func TestEveryByteOfALogBehindOldMarks(t *testing.T) {
 	t.Logf("%d damages, %d refused", n, refusals)
 }
 
-// A log with a lost file is refused with the file's name, unless the file is no longer or not yet part of the log.
+// OpenLog refuses a log with a lost file and names the file, unless the file is not yet or no longer part of the log.
 func TestLostGenerations(t *testing.T) {
 	const first, second = "folder/a.journal", "folder/a.1.journal"
 	seen := map[string]int{}
@@ -425,7 +425,7 @@ func TestOpenedBehindWhatIsNotContinued(t *testing.T) {
 		}
 		first := bytes.Clone(s.files[s.lowest])
 		first[len(first)-1] ^= 1
-		old := s.files["folder/a.1.journal.synced"] // any mark that promises less
+		old := s.files["folder/a.1.journal.synced"] // = a mark that promises fewer bytes
 		for _, earlier := range all[:i] {
 			if b := earlier.files[s.lowest+".synced"]; len(earlier.files) == 2 && len(b) > 0 {
 				old = b
@@ -454,7 +454,7 @@ func failing(fail func(journaltest.Op) (int, error)) (d *journaltest.Disk, faile
 }
 
 // TestFullDiskOfTheNextGeneration fills the disk at any byte of any write of the next generation. Only the checkpoint
-// is lost, unless the log was about to switch to that generation: then the next process continues there.
+// is lost, unless the log has already started to switch to that generation. Then the next process finishes the switch.
 func TestFullDiskOfTheNextGeneration(t *testing.T) {
 	fatal, survived := 0, 0
 	for _, name := range []string{"folder/a.1.journal", "folder/a.1.journal.synced", "folder/a.2.journal"} {
@@ -498,7 +498,7 @@ func TestFullDiskOfTheNextGeneration(t *testing.T) {
 }
 
 // TestOperationsOfALogFail lets any operation of the disk fail once. The log continues, or is broken and reports the
-// error permanently. The next process finds all promised records, and so does the next machine.
+// error permanently. All promised records are found after a restart of the process and after a machine crash.
 func TestOperationsOfALogFail(t *testing.T) {
 	for _, kind := range kinds {
 		goesOn, ends := 0, 0
@@ -537,8 +537,9 @@ func TestOperationsOfALogFail(t *testing.T) {
 	}
 }
 
-// TestOperationsOfOpeningALogFail lets any operation fail once while a log is opened, at any stage. The log is refused,
-// or the failure has no effect. The next process finds all promised records, and so does the next machine.
+// TestOperationsOfOpeningALogFail lets any operation fail once while a log is opened, at any stage. OpenLog returns an
+// error, or the failure has no effect. All promised records are found after a restart of the process and after a
+// machine crash.
 func TestOperationsOfOpeningALogFail(t *testing.T) {
 	opened, refusals := 0, 0
 	for i, s := range stages(t) {
@@ -581,8 +582,8 @@ func TestOperationsOfOpeningALogFail(t *testing.T) {
 	}
 }
 
-// TestABrokenSwitchIsForGood checks that a log is permanently broken if it is unknown whether it continues in the next
-// generation. No record is appended, and the disk does not change.
+// TestABrokenSwitchIsForGood checks that a log is permanently broken once a switch has failed halfway, so that the
+// authoritative generation is unknown. Further records are rejected, and the disk does not change.
 func TestABrokenSwitchIsForGood(t *testing.T) {
 	for n := 1; n <= 2; n++ { // the first sync writes the record continued, the second the record opened
 		d := &journaltest.Disk{}

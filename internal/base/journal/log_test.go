@@ -185,8 +185,8 @@ func TestCatchUp(t *testing.T) {
 	}
 }
 
-// TestNextBesideTheLog writes the checkpoint concurrently with the log's owner, which never waits for it. Some
-// checkpoints are discarded in the meantime, and some find the disk full.
+// TestNextBesideTheLog writes the checkpoint in one goroutine while the log's owner appends in another, which never
+// waits for the checkpoint. Some checkpoints are discarded in the meantime, and some find the disk full.
 func TestNextBesideTheLog(t *testing.T) {
 	d := &journaltest.Disk{}
 	l := openLog(t, d, "folder")
@@ -259,7 +259,7 @@ func TestNextBesideTheLog(t *testing.T) {
 	alone(t, "in the end", d)
 }
 
-// TestDiscardedInASwitch discards a generation during a switch, when some of the kept payloads are written. That
+// TestDiscardedInASwitch discards a generation during a switch, after some of the kept payloads have been written. That
 // generation does not become the log.
 func TestDiscardedInASwitch(t *testing.T) {
 	d := &journaltest.Disk{}
@@ -279,7 +279,7 @@ func TestDiscardedInASwitch(t *testing.T) {
 				n.Discard()
 				close(discarded)
 			}()
-			for n.Behind() > 0 { // then it waits for the switch
+			for n.Behind() > 0 { // = then Discard waits for the switch
 				runtime.Gosched()
 			}
 		}
@@ -324,8 +324,8 @@ func TestLeftoversOfADiscardedGeneration(t *testing.T) {
 	}
 }
 
-// TestRecordsThatDoNotBelongThere checks that a file of another generation is refused under a wrong name. Records that
-// a log does not write at their position are refused, too.
+// TestRecordsThatDoNotBelongThere checks that a file of another generation is refused under a wrong name. So is a
+// record at a position at which a log does not write such records.
 func TestRecordsThatDoNotBelongThere(t *testing.T) {
 	own := func(kind, generation byte, more ...byte) []byte {
 		return append([]byte{0, kind, generation, 0, 0, 0, 0, 0, 0, 0}, more...)
@@ -367,7 +367,7 @@ func TestRecordsThatDoNotBelongThere(t *testing.T) {
 	}
 }
 
-// late is a disk on which an event happens once, after the files were listed or after a file was opened.
+// late is a disk that calls a function once: listed after the next List, opened after the next OpenExisting.
 type late struct {
 	journal.Disk
 	listed, opened func()
@@ -390,8 +390,8 @@ func (d *late) OpenExisting(path string) (journal.File, error) {
 	return d.Disk.OpenExisting(path)
 }
 
-// TestTwoProcessesAndASwitch opens a log while another process switches to the next generation, and perhaps exits. The
-// opening process neither mistakes the old file for the log nor creates a new file.
+// TestTwoProcessesAndASwitch opens a log while another process switches to the next generation, and in some cases
+// exits. The opening process neither mistakes the old file for the log nor creates a new file.
 func TestTwoProcessesAndASwitch(t *testing.T) {
 	for _, ends := range []bool{false, true} {
 		for _, listed := range []bool{false, true} {

@@ -38,9 +38,9 @@ type Next struct {
 }
 
 // Next starts the next generation while the present generation continues. There is at most one Next at a time. From now
-// on, Append keeps a copy of each payload for it in memory. The records passed to the Next's Append must represent
-// everything that was appended to the log before, synced or not. The first call of a method of the Next creates its
-// files.
+// on, Log.Append keeps a copy of each payload in memory for the Next. The records passed to the Next's Append must
+// represent everything that was appended to the log before, synced or not. The first call of a method of the Next
+// creates its files.
 func (l *Log) Next() (*Next, error) {
 	if err := l.Failed(); err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func (l *Log) Next() (*Next, error) {
 	return l.next, nil
 }
 
-// use returns n.over, or creates the files if they do not exist. n.writing must be held.
+// use returns n.over if the Next has ended. Otherwise it creates the files unless they exist. n.writing must be held.
 func (n *Next) use() error {
 	if err := n.ended(); err != nil || n.j != nil {
 		return err
@@ -157,7 +157,7 @@ func (n *Next) writePiece() error {
 	if err := n.j.Sync(); err != nil {
 		return err
 	}
-	// Only synced payloads no longer count, so that Behind is 0 only when everything is on the disk.
+	// Subtract only synced payloads, so that Behind is 0 only when everything is on the disk.
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.over == nil {
@@ -208,7 +208,7 @@ func (n *Next) remove() {
 // Discard removes the generation's files; the present generation continues alone. Discard waits for a write in
 // progress. It does nothing if the generation was discarded before or has become the log.
 func (n *Next) Discard() {
-	// First, so that CatchUp stops after its current piece and releases the lock.
+	// End the Next first, so that CatchUp stops after its current piece and releases the lock.
 	already := n.end(errDiscarded)
 	n.writing.Lock()
 	defer n.writing.Unlock()

@@ -24,7 +24,7 @@ const (
 	second      = time.Second
 )
 
-// cell is the histogram of a second: the numbers of wake-ups due in it, by lateness.
+// cell is the histogram of a second: the number of wake-ups that were due in this second, for each bucket of lateness.
 type cell [buckets]uint8
 
 // bucketOf returns the bucket of a lateness.

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// player is a recorder whose clock and CPU time the test sets.
+// player is a recorder with a clock and a CPU time that are set by the test.
 type player struct {
 	*Recorder
 	at, cpu time.Duration
@@ -20,7 +20,8 @@ func play(start time.Duration) *player {
 	return p
 }
 
-// sleep plays beats for a time d. Each beat is late, and the process used the share busy of that delay.
+// sleep simulates beats for a time of d. Each beat is late by late; busy is the share of this delay in which the
+// process itself used the CPU.
 func (p *player) sleep(d, late time.Duration, busy float64) {
 	for end := p.at + d; p.at < end; {
 		used := time.Duration(float64(late) * busy)

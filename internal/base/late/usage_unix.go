@@ -26,8 +26,8 @@ func PeakMemory() int64 {
 	return int64(u.Maxrss) * maxrssBytes(runtime.GOOS)
 }
 
-// maxrssBytes returns the bytes in the unit of getrusage's ru_maxrss: a byte with Apple's kernels (getrusage(2) of
-// macOS), a kilobyte with Linux and the BSDs.
+// maxrssBytes returns the unit of getrusage's ru_maxrss, in bytes: 1 with Apple's kernels (getrusage(2) of macOS), 1024
+// with Linux and the BSDs.
 func maxrssBytes(goos string) int64 {
 	switch goos {
 	case "darwin", "ios":

@@ -1,4 +1,4 @@
-// Package queue implements a first-in, first-out queue for state machines that reuses its memory.
+// Package queue implements a first-in, first-out queue that reuses its memory, for use in state machines.
 package queue
 
 import "slices"
@@ -25,7 +25,7 @@ func (q *Queue[T]) PushFront(v T) {
 	q.items[q.head] = v
 }
 
-// Front returns the oldest element, or a zero value.
+// Front returns the oldest element, or a zero value if the queue is empty.
 func (q *Queue[T]) Front() (v T) {
 	if q.head < len(q.items) {
 		v = q.items[q.head]

@@ -135,7 +135,7 @@ type frozenVersions struct {
 	headed bool
 }
 
-// frozen returns a copy of the slab that shares the chunks until the original changes them.
+// frozen returns a copy of the slab. The copy shares each chunk until the original changes that chunk.
 func (s *slab[T]) frozen() slab[T] {
 	s.shared = allTrue(len(s.chunks))
 	return slab[T]{used: s.used, chunks: slices.Clone(s.chunks)}

@@ -9,11 +9,11 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// operation changes a store in one of the ways that engines use.
+// operation changes a store as an engine does.
 type operation func(Store)
 
-// operations returns n operations on few rows and groups. In a versioned store they write, delete and trim with
-// ascending versions, from first on.
+// operations returns n operations on few rows and groups. In a versioned store, the operations write, delete and trim
+// at ascending versions from first on.
 func operations(r *rand.Rand, n int, first uint64) (ops []operation) {
 	for i := range n {
 		k := txn.IntKey(1, uint64(r.IntN(3000)))
@@ -55,7 +55,7 @@ func apply(s Store, ops []operation) {
 	}
 }
 
-// contents describes the complete observable state of a store, with versions below last.
+// contents describes the complete observable state of a store, at all versions below last.
 func contents(s Store, last uint64) (lines []string) {
 	lines = append(lines, fmt.Sprint(s.Len(), s.Bytes(), s.Ops()))
 	note := func(what any, k txn.Key, r Record) {

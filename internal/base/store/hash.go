@@ -12,8 +12,8 @@ import (
 // Hash keeps a single version of each row.
 //
 // An index finds the rows, which are in chunks: it takes two memory accesses to get from an integer key to its row.
-// Deterministic engines spend most of their time here. The rows of a group, which are ordered, are in a tree outside
-// the index.
+// Deterministic engines spend most of their time on such lookups. The rows of a group, which are ordered, are in a tree
+// outside the index.
 type Hash struct {
 	index  index // for rows that are not in groups
 	rows   [][]row
@@ -80,8 +80,7 @@ func (s *Hash) Get(k txn.Key) (Record, bool) {
 	return Record{Value: r.value, Writer: r.writer}, true
 }
 
-// Value returns the value of the row under k. It is Get without the other fields of Record, which does not fit into
-// registers.
+// Value returns the value of the row under k. It is faster than Get, because a Record does not fit into registers.
 func (s *Hash) Value(k txn.Key) (value []byte, found bool) {
 	if k.Ordered() {
 		r, found := s.Get(k)
@@ -125,8 +124,8 @@ func (s *Hash) Scan(r txn.Range, f func(txn.Key, Record) bool) {
 }
 
 // Warm loads the rows that a transaction is about to use, at most the first 16, into the processor's caches. Several
-// dependent reads lead from a key to its row; Warm overlaps the memory latencies of many rows. Ops does not count it.
-// Warm ignores rows of groups, which are not in the index.
+// dependent reads lead from a key to its row; Warm overlaps the memory latencies of many rows. Ops does not count these
+// accesses. Warm ignores rows of groups, which are not in the index.
 func (s *Hash) Warm(keys []txn.Access) {
 	const most = 16
 	keys = keys[:min(most, len(keys))]
@@ -243,7 +242,8 @@ func (s *Hash) Reset(rows int) {
 	*s = Hash{ops: s.ops, index: newIndex(rows)}
 }
 
-// Replace replaces all rows, except rows that every node stores, with the given rows. It copies their values.
+// Replace replaces all rows, except rows that every node stores, with the given rows. Replace copies the values of the
+// given rows.
 func (s *Hash) Replace(rows []Row) {
 	var everywhere []Row
 	s.Each(func(k txn.Key, r Record) {

@@ -15,8 +15,8 @@ type index struct {
 	count int
 }
 
-// slot is an entry of the index. For a key that consists of just table and shard number, id is the shard number and tag
-// the table, which identify the key. For other keys, tag is otherKey and id a hash.
+// slot is an entry of the index. If a key consists only of a table and a shard number, id is the shard number and tag
+// the table; together they identify the key. For other keys, tag is otherKey and id a hash.
 type slot struct {
 	id  uint64
 	tag uint32

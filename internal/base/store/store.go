@@ -27,8 +27,8 @@ type Reader interface {
 	Scan(r txn.Range, f func(txn.Key, Record) bool)
 }
 
-// Store is the interface of a node's rows for drivers. They fill the store before the first transaction, and inspect it
-// when the database is quiescent. An engine creates its own kind of store (protocol.Engine.NewStore) and uses
+// Store is the interface of a node's rows for drivers. Drivers fill the store before the first transaction, and inspect
+// it when the database is quiescent. An engine creates its own kind of store (protocol.Engine.NewStore) and uses
 // additional methods.
 type Store interface {
 	// Reader reads the newest versions.

@@ -131,7 +131,7 @@ func scan(s Reader, r txn.Range) (out []string) {
 	return out
 }
 
-// randomRange draws a range of a group whose keys ordered returns.
+// randomRange returns a random range within one of the groups of the function ordered.
 func randomRange(r *rand.Rand) txn.Range {
 	group := r.IntN(4)
 	g := txn.Range{From: ordered(group, r.IntN(40)), Reverse: r.IntN(2) == 0, Limit: r.IntN(4) * r.IntN(5)}
@@ -141,8 +141,8 @@ func randomRange(r *rand.Rand) txn.Range {
 	return g
 }
 
-// A million random operations on the versioned store and on the model: writes, deletions, reads and scans at versions
-// that were not trimmed, and trimming.
+// TestVersionedIsAModel runs a million random operations on the versioned store and on the model: writes, deletions,
+// trims, and reads and scans at versions that are not trimmed.
 func TestVersionedIsAModel(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	s, m := NewVersioned(), model{}
@@ -333,7 +333,7 @@ func (m model) trimRow(k txn.Key, v uint64) {
 	}
 }
 
-// TestHashScan compares scans of the hash table with scans of the model. A view adds the transaction's writes to them.
+// TestHashScan compares scans of the hash store with scans of the model, without and with the writes of a transaction.
 func TestHashScan(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	s, m := NewHash(), model{}
@@ -434,8 +434,8 @@ func benchmarkUpdate(b *testing.B, s Store, put func(k txn.Key, value []byte, ve
 	}
 }
 
-// TestOperations checks the number of operations that simulators charge for: a row costs a single operation, with any
-// method.
+// TestOperations checks the number of operations that simulators charge for: an access to a single row costs one
+// operation, with any method.
 func TestOperations(t *testing.T) {
 	for name, s := range map[string]Store{"hash": NewHash(), "versioned": NewVersioned()} {
 		s.Load(ordered(1, 1), []byte("v"))

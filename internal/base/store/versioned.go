@@ -13,8 +13,8 @@ import (
 
 // Versioned keeps all versions of rows that are still readable. The versions of a row are written in ascending order;
 // rows are independent of each other. A tree finds the rows with ordered keys, in key order. An index finds the other
-// rows, which are never scanned; it takes a third of the time. Rows and their older versions are in chunks and refer to
-// each other by number. So after a warm-up, an update allocates no memory.
+// rows, which are never scanned, in a third of the time. Rows and their older versions are in chunks and refer to each
+// other by number. So after a warm-up, an update allocates no memory.
 type Versioned struct {
 	ordered btree.Map[txn.Key, uint32]
 	index   index // for rows without ordered keys
@@ -65,7 +65,7 @@ type slab[T any] struct {
 	used   uint32
 }
 
-const slabBits = 7 // small, because simulations of many small stores pay for a chunk each
+const slabBits = 7 // = small, because each of the many small stores of a simulation allocates at least one chunk
 
 func (s *slab[T]) at(n uint32) *T { return &s.chunks[(n-1)>>slabBits][(n-1)&(1<<slabBits-1)] }
 
@@ -111,7 +111,8 @@ func NewNewest() *Versioned {
 // key implements rows.
 func (s *Versioned) key(n uint32) txn.Key { return s.rows.at(n).key }
 
-// find returns the number of the row under k, or 0, and its position if the row is in the index.
+// find returns the number of the row under k, or 0 if there is none. For a row without an ordered key, at is as in
+// index.find.
 func (s *Versioned) find(k txn.Key) (n uint32, at int) {
 	if k.Ordered() {
 		n, _ = s.ordered.Get(k)
@@ -136,7 +137,7 @@ func (s *Versioned) at(l *versions, v uint64) *version {
 }
 
 // Warm loads n rows, at most the first 16, into the processor's caches; the memory latencies of the rows overlap. Ops
-// does not count it. Warm ignores rows with ordered keys.
+// does not count these accesses. Warm ignores rows with ordered keys.
 func (s *Versioned) Warm(n int, key func(i int) txn.Key) {
 	const most = 16
 	var rows [most]*versions
@@ -232,8 +233,8 @@ func (s *Versioned) Newest(k txn.Key) uint64 {
 // Load implements Store.
 func (s *Versioned) Load(k txn.Key, value []byte) { s.write(k, version{Record: Record{Value: value}}) }
 
-// Put writes a version of the row under k. It must not be older than the row's last version. The store takes ownership
-// of the value, and copies k.
+// Put writes a version of the row under k. The version must not be older than the row's last version. The store takes
+// ownership of the value, and copies k.
 func (s *Versioned) Put(k txn.Key, r Record) { s.write(k, version{Record: r}) }
 
 // Delete writes a version in which the row does not exist.

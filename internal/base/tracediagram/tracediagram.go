@@ -22,7 +22,7 @@ import (
 
 // Diagram is the contents of a page. All times are relative to the start of the execution.
 type Diagram struct {
-	// Title names the execution. Facts are paragraphs about it. Simulated is set if its time is virtual.
+	// Title names the execution. Facts are paragraphs about the execution. Simulated is set if its time is virtual.
 	Title     string
 	Facts     []string
 	Simulated bool
@@ -74,7 +74,7 @@ type Message struct {
 	From, To       int
 	FromBar, ToBar bool
 	Sent, Received time.Duration
-	// Lost is set if the message is never received. Received is then the end of its arrow.
+	// Lost is set if the message is never received. Received then determines where its arrow ends.
 	Lost bool
 	Text string
 }
@@ -149,7 +149,7 @@ type layout struct {
 	Dots       []dot
 	Edges      []curve
 	Ticks      []tick
-	// Moments lists all times at which something happens, in the order of the slider.
+	// Moments lists the times of all events, in the order of the slider.
 	Moments []moment
 	Story   []told
 	times   []time.Duration
@@ -162,7 +162,7 @@ type lane struct {
 	Y, Top, Space int
 }
 
-// span holds the indexes of the moments at which something begins and ends.
+// span holds the indexes of the moments at which a shape begins and ends.
 type span struct{ Begins, Ends int }
 
 type box struct {
@@ -291,7 +291,7 @@ func (l *layout) rows(d *Diagram) []int {
 	for i := range order {
 		order[i] = i
 	}
-	// In order of time, the first free row suffices.
+	// Place the bars in chronological order, so that taking the first free row suffices.
 	slices.SortStableFunc(order, func(a, b int) int { return int(d.Bars[a].From - d.Bars[b].From) })
 	free := map[[2]int]int{} // by lane and row, the x from which it is free
 	for _, i := range order {
@@ -330,7 +330,7 @@ func (l *layout) place(d *Diagram, rows []int) {
 		switch {
 		case m.Lost:
 			a.Class = "lost"
-			// A lost message ends on its way to the receiver.
+			// The arrow of a lost message ends after a third of the distance to the receiver.
 			a.Y2 = a.Y1 + (a.Y2-a.Y1)/3
 		case m.FromBar || m.ToBar:
 			a.Class = "client"

@@ -37,7 +37,8 @@ func diagram() *Diagram {
 	}
 }
 
-// Later events are further to the right, however close, and minutes do not displace microseconds.
+// Later events are drawn further to the right, however close they are in time. A gap of minutes does not hide a gap of
+// microseconds.
 func TestTime(t *testing.T) {
 	d := diagram()
 	l := newLayout(d)
@@ -55,7 +56,7 @@ func TestTime(t *testing.T) {
 	}
 }
 
-// Bars of a lane that overlap in time are in separate rows, and arrows end at the right places.
+// Bars of a lane that overlap in time are in separate rows, and arrows end at their senders and receivers.
 func TestPlaces(t *testing.T) {
 	d := diagram()
 	l := newLayout(d)

@@ -69,14 +69,14 @@ func (r *Range) Contains(k Key) bool {
 func (r *Range) Covers(s *Range) bool {
 	switch {
 	case s.Point():
-		// With a limit, r may have ended before the row, whose absence would prove nothing.
+		// If r has a limit, the limit may have been reached before the row. Then r says nothing about the row.
 		return r.Contains(s.From) && r.Limit == 0
 	case r.Limit == 0:
 		return r.From <= s.From && s.To <= r.To
-	// r has seen only the first rows of its range, in its order.
+	// r contains only the first rows of its range, in its order.
 	case s.Limit == 0 || s.Limit > r.Limit || s.Reverse != r.Reverse:
 		return false
-	// In descending order both must start at the same end, or r's limit may be used up before s starts.
+	// In descending order, both ranges must start at the same end. Otherwise r's limit may be used up before s starts.
 	case r.Reverse:
 		return r.To == s.To && r.From <= s.From
 	}
@@ -103,11 +103,11 @@ func (r *Range) String() string {
 type Footprint struct {
 	// Accesses lists the rows and groups, each once. Engines use them to place, order and lock a transaction.
 	Accesses []Access
-	// Ranges lists the rows that are read in groups with a Read access, for nodes that fetch or send them. Rows written
-	// in a group need not be listed.
+	// Ranges lists the rows that the transaction reads in groups with a Read access. Nodes use it to fetch or send these
+	// rows. Rows written in a group need not be listed.
 	Ranges []Range
-	// Exact is set if the transaction accesses no other rows. Otherwise the footprint is a hint, for sending the
-	// transaction to where most of its rows are, and for fetching them in advance.
+	// Exact is set if the transaction accesses no other rows. Otherwise the footprint is a hint: it helps to choose a node
+	// that stores most of the rows, and to fetch rows in advance.
 	Exact bool
 }
 

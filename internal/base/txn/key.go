@@ -80,8 +80,8 @@ func StringKey(table Table, pk string) Key {
 	return Key(b)
 }
 
-// OrderedKey returns the key of the row rest in a group placed by shard. A group's name has at most 255 bytes. With an
-// empty rest it is the key of the group itself, which no row has.
+// OrderedKey returns the key of a row in a group that is placed by shard; rest distinguishes the row within its group.
+// A group's name has at most 255 bytes. If rest is empty, the result is the key of the group itself, which no row has.
 func OrderedKey(table Table, shard uint64, group, rest []byte) Key {
 	return Key(append(AppendGroupKey(make([]byte, 0, 10+len(group)+len(rest)), table, shard, group...), rest...))
 }

@@ -110,7 +110,7 @@ func (c Cause) String() string {
 type Outcome struct {
 	ID     ID
 	Status Status
-	// Cause is the cause if the transaction did not commit, else 0.
+	// Cause is the reason why the transaction did not commit; 0 if it committed.
 	Cause Cause
 	// Class is the reach of the transaction as determined by the database after its execution. It is used if the
 	// transaction's footprint was not exact.
@@ -133,11 +133,11 @@ const (
 )
 
 // ErrUndeclared is the error of a procedure that accesses a row outside its exact footprint. The Ctx returns it, or the
-// transaction fails with it at the end.
+// transaction fails with this error at its end.
 var ErrUndeclared = errors.New("the footprint, said to be exact, does not name the row")
 
-// ErrProcedure is the error of a transaction of package sqlform that cannot interpret the database's answer. Its
-// outcome has ReasonProcedure: it is not an error of the database.
+// ErrProcedure is the error of a transaction of package sqlform that cannot interpret the database's answer. The
+// outcome has ReasonProcedure, because the database itself did not fail.
 var ErrProcedure = errors.New("the answer is not one that the transaction can read")
 
 // ErrNotFound means that the row does not exist. Get returns exactly this value.
@@ -228,14 +228,14 @@ type Procedure struct {
 	// Declare adds to f the rows that the procedure accesses with args, and sets Exact if these are all: see Footprint.
 	// It returns an error for malformed arguments.
 	Declare func(args []byte, f *Footprint) error
-	// Run executes the procedure. An Abort error undoes its writes and becomes the outcome's reason.
+	// Run executes the procedure. An Abort error undoes the procedure's writes and becomes the outcome's reason.
 	Run func(c Ctx, args []byte) (result []byte, err error)
 	// ReadOnly guarantees that Run never writes and Declare declares no Write. Engines may run the procedure on a
 	// snapshot.
 	ReadOnly bool
-	// Deletes is the set of tables from which Run may delete rows. A run that records a history aborts a procedure that
-	// deletes rows of other tables: such a run replaces deleted rows with marks, and scans of tables without marks reach
-	// as far as in a plain run.
+	// Deletes is the set of tables from which Run may delete rows. A run that records a history replaces deleted rows of
+	// these tables with marks, and reads past the marks in scans. It aborts a procedure that deletes rows of other tables,
+	// because scans of those tables do not expect marks.
 	Deletes Tables
 }
 

@@ -81,8 +81,8 @@ func TestRanges(t *testing.T) {
 	limited := func(r Range, limit int, reverse bool) Range { r.Limit, r.Reverse = limit, reverse; return r }
 	for name, tc := range map[string]struct {
 		r, s   Range
-		valid  bool // r
-		covers bool // s
+		valid  bool // = whether r is valid
+		covers bool // = whether r covers s
 	}{
 		"a row":                        {Point(IntKey(1, 2)), Point(IntKey(1, 2)), true, true},
 		"another row":                  {Point(IntKey(1, 2)), Point(IntKey(1, 3)), true, false},
@@ -188,7 +188,7 @@ func TestPrepareRefuses(t *testing.T) {
 			t.Errorf("mode %d of a procedure that is read-only: %v", mode, err)
 		}
 	}
-	// A footprint that was found is checked, and not declared again.
+	// The footprint of a transaction with Found is checked, and not declared again.
 	r := NewRegistry(&Procedure{ID: 1, Name: "p", Declare: declare(exact(), bad)})
 	found := &Transaction{Proc: 1, Found: true, Footprint: exact(Access{IntKey(0, 1), Read})}
 	if err := r.Prepare(found); err != nil || len(found.Accesses) != 1 {

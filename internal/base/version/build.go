@@ -11,7 +11,7 @@ import (
 )
 
 // Build returns an identifier of the build: the result of String, followed by a hash of the program if String is not
-// unique (uncommitted changes, no version). Data stored by a build is not used by another.
+// unique (uncommitted changes, no version). A build does not use data that another build has stored.
 var Build = sync.OnceValues(func() (string, error) {
 	v := String()
 	if v != "devel" && !strings.Contains(v, "dirty") {

@@ -12,11 +12,11 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// test holds the differences between the tests. The deadlock test checks only that answers arrive, not their contents:
-// a database that loses updates may still be free of deadlocks.
+// test holds the properties in which the tests differ. The deadlock test checks only that answers arrive, not their
+// contents: a database that loses updates may still be free of deadlocks.
 type test struct {
 	suffix string
-	// answered requires that every transaction is answered. Every run must commit some transactions anyway.
+	// answered requires that every transaction is answered. With or without it, a run must commit some transactions.
 	answered bool
 	verify   []v1alpha1.Verification
 	// group is the number of balances that a transaction accesses: deadlockTimes and snapshotTimes in Dike's
@@ -31,31 +31,31 @@ var tests = map[v1alpha1.FunctionalTest]test{
 }
 
 const (
-	// measured is twice the timeout, so that transactions that wait for each other forever time out within it.
+	// measured is twice the timeout, so that transactions that wait for each other forever time out within the window.
 	// Transactions are not retried: an abort, for example of a deadlock's victim, is an answer.
 	measured = 20 * time.Second
 	patience = measured / 2
-	// clients is the number of clients per region. With few clients, the locks of five rows can be acquired over a wide
-	// area; with too few, transactions would not conflict.
+	// clients is the number of clients per region. With many more clients, no transaction could acquire the locks of five
+	// rows over a wide area; with fewer clients, transactions would not conflict.
 	clients = 3
 	// warehouses is the number of warehouses per partition. It equals the size of the largest group, so that a group
 	// exists even with a single partition.
 	warehouses = 5
 )
 
-// MaxName is the maximum length of the name of a run with tests, because the names of their BenchmarkRuns may have at
-// most 32 characters.
+// MaxName is the maximum length of the name of a run with functional tests. The names of the tests' BenchmarkRuns add a
+// suffix to this name and may have at most 32 characters.
 const MaxName = 32 - len("-deadlock")
 
-// Runs returns the BenchmarkRuns of the tests of a run, in the order of the run's list. Their specs are complete, as if
-// the API server had set the defaults. Only names and specs are set.
+// Runs returns the BenchmarkRuns of the tests of a run, in the order of spec.functionalTests. Their specs are complete,
+// as if the API server had set the defaults. Apart from the type, only names and specs are set.
 func Runs(run *v1alpha1.BenchmarkRun) (out []*v1alpha1.BenchmarkRun) {
 	for _, name := range run.Spec.FunctionalTests {
 		t := tests[name]
 		var objectives []v1alpha1.Objective
 		if t.answered {
 			none := intstr.FromInt32(0)
-			// To a client, a deadlock is a transaction without an outcome in time.
+			// A client sees a deadlock as a transaction without an outcome in time.
 			objectives = []v1alpha1.Objective{{Metric: v1alpha1.MetricUnknownPPM, Max: &none}}
 		}
 		out = append(out, &v1alpha1.BenchmarkRun{

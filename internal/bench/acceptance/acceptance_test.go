@@ -11,7 +11,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/manifest"
 )
 
-// TestRunsAreComplete checks that the runs, without defaulting, equal the result of the API server's defaulting.
+// TestRunsAreComplete checks that the API server's defaulting would not change the runs.
 func TestRunsAreComplete(t *testing.T) {
 	t.Parallel()
 	run := &v1alpha1.BenchmarkRun{}

@@ -28,7 +28,7 @@ func OutcomeOf(test v1alpha1.FunctionalTest, d *result.Document) Outcome {
 	return Outcome{Test: test, Run: d.Name, Verdict: d.Verdict, Committed: d.Summary.Committed, Why: strings.Join(reasons, ", and ")}
 }
 
-// Passed returns the tests of a run for its result if all have passed. Otherwise it returns a NotPassedError.
+// Passed returns the tests in the form of the run's result if all have passed. Otherwise it returns a NotPassedError.
 func Passed(run string, outcomes []Outcome) ([]result.FunctionalTest, error) {
 	var passed []result.FunctionalTest
 	unfit := &NotPassedError{Run: run}

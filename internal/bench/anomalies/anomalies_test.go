@@ -22,7 +22,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/primary"
 )
 
-// regions returns a topology of three regions, with round trips of 60 ms between each two.
+// regions returns a topology of three regions, with round trips of 60 ms between each pair.
 func regions() *geo.Topology {
 	t := &geo.Topology{Regions: []string{"a", "b", "c"}, Partitions: 1, Replicas: 1}
 	for a := range 3 {
@@ -107,8 +107,8 @@ func TestDatabases(t *testing.T) {
 	}
 }
 
-// TestCases shows each case with the smallest history of its transactions that has the anomaly. Engines that run whole
-// procedures never produce most of these histories.
+// TestCases checks that each case is recognised in the smallest history of its transactions that has the anomaly.
+// Engines that run whole procedures never produce most of these histories.
 func TestCases(t *testing.T) {
 	// A word is an operation: r or w, the row, and the number of the transaction whose version it read or overwrote, with
 	// 0 for the initial version. n is a read of the first write of transaction 1, and l is a scan of the group.
@@ -182,7 +182,8 @@ func TestCases(t *testing.T) {
 	}
 }
 
-// TestOverlapped checks the counted overlaps in histories with times in milliseconds. The longest round trip is 60 ms.
+// TestOverlapped checks which histories count as overlapped. Times are in milliseconds, and the longest round trip is
+// 60 ms.
 func TestOverlapped(t *testing.T) {
 	// A word is a transaction: the times of sending and answer, and its outcome: c for committed, a for aborted by
 	// itself, x for aborted because of a conflict, or u for unknown.
@@ -280,7 +281,7 @@ func TestFinding(t *testing.T) {
 	}
 }
 
-// TestRefused has a database that aborts all transactions with conflicts. It has prevented nothing.
+// TestRefused checks a database that aborts all transactions with conflicts. Such a database has prevented nothing.
 func TestRefused(t *testing.T) {
 	skew := slices.IndexFunc(cases, func(c Case) bool { return c.Name == "write-skew" })
 	g := &game{
@@ -297,7 +298,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestOther has updates that are lost in a case that looks for another anomaly.
+// TestOther checks that lost updates in a case that looks for another anomaly do not count as that anomaly.
 func TestOther(t *testing.T) {
 	otv := slices.IndexFunc(cases, func(c Case) bool { return c.Name == "observed-transaction-vanishes" })
 	f, err := Play(context.Background(), of(t, geogauss.Engine, map[string]string{"isolation": "ReadCommitted"}), &cases[otv], plays, 1)

@@ -16,14 +16,15 @@ type Case struct {
 	Name, Class, Says string
 	// Level is the weakest level that rules the anomaly out.
 	Level isolation.Level
-	// anomalies are the names that the checker may find in a history of these transactions with the anomaly.
+	// anomalies are the names that the checker may report for a history of these transactions in which the anomaly
+	// occurred.
 	anomalies []history.Anomaly
 	// reader, if not 0, is the first transaction whose reads decide instead of the checker: see play.reversed.
 	reader int
 	txns   []step
 	// steps is the order of the statements for databases that accept them one by one: script.Steps.
 	steps string
-	// dangers are the overlaps of transactions that can cause the anomaly. One of them suffices.
+	// dangers are the overlaps of transactions that can cause the anomaly. A single one of them suffices.
 	dangers []danger
 }
 
@@ -31,16 +32,16 @@ type Case struct {
 // second transaction reads or writes.
 type danger [][2]int
 
-// replicated reports whether lagging copies cause the anomaly. Transactions after the first one of a conflict are then
-// in danger, too.
+// replicated reports whether lagging copies cause the anomaly. Transactions that start after the first transaction of a
+// conflict can then show the anomaly, too.
 func (c *Case) replicated() bool {
 	return slices.ContainsFunc(c.anomalies, func(a history.Anomaly) bool {
 		return a == history.GNonadjacentItem || strings.HasSuffix(string(a), "-process") || strings.HasSuffix(string(a), "-realtime")
 	}) || c.reader > 0
 }
 
-// lag returns the time after the answer to a write during which others may not see the write. longest is the longest
-// round trip of the network.
+// lag returns the time after the answer to a write during which other transactions may not see the write. longest is
+// the longest round trip of the network.
 func (c *Case) lag(longest time.Duration) time.Duration {
 	if c.replicated() {
 		return longest
@@ -157,7 +158,7 @@ var cases = []Case{
 		Name: "causal-reverse", Class: "real time", Says: "a reader sees a write, and not another one that was answered before that one was sent",
 		Level: isolation.StrongSnapshotIsolation, reader: 2,
 		txns: []step{{client: 0, ops: "wX=1"}, {client: 1, ops: "wY=1", after: []int{0}}, {client: 2, ops: "rX rY"},
-			// If reads are answered nearby, the first reader finishes before the second write is sent.
+			// If a nearby replica answers the reads, the first reader finishes before the second write is sent.
 			{client: 3, ops: "rX rY", after: []int{0}}},
 		steps:   "2 0 0 3 1 1 2 3 2 3",
 		dangers: []danger{{{0, 2}, {1, 2}}, {{0, 3}, {1, 3}}},

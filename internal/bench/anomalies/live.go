@@ -21,10 +21,10 @@ import (
 // LiveConnections is the number of connections per region that the cases need. No case has more clients.
 const LiveConnections = 4
 
-// Live is a running database whose transactions are sent statement by statement. A case is played in an order of
-// statements that shows the anomaly unless the database prevents it. In every other play, clients wait between certain
-// statements until every region has the committed data; in the other plays they do not wait. Each play uses separate
-// rows.
+// Live is a running database that accepts transactions statement by statement. It executes the statements of a case in
+// an order that shows the anomaly unless the database prevents it. One execution of a case is called a play, and uses
+// separate rows. In every other play, clients wait between certain statements until every region has the committed
+// data; in the remaining plays they do not wait.
 type Live struct {
 	Topology *geo.Topology
 	Promises isolation.Level
@@ -47,7 +47,7 @@ func (l *Live) Close() {
 	l.idle = nil
 }
 
-// Play plays a case the given number of times, which must be at least 1.
+// Play executes a case the given number of times, which must be at least 1.
 func (l *Live) Play(ctx context.Context, c *Case, plays int) (*Finding, error) {
 	// The order of the statements makes the transactions overlap, and a read follows the answer to a write without delay.
 	// Time in a script counts statements, so an hour is longer than any script.
@@ -62,7 +62,7 @@ func (l *Live) Play(ctx context.Context, c *Case, plays int) (*Finding, error) {
 	return g.find(l.Promises), nil
 }
 
-// PlayAll plays all cases.
+// PlayAll executes all cases.
 func (l *Live) PlayAll(ctx context.Context, plays int) ([]Finding, error) {
 	var all []Finding
 	for i := range cases {
@@ -75,7 +75,7 @@ func (l *Live) PlayAll(ctx context.Context, plays int) ([]Finding, error) {
 	return all, nil
 }
 
-// take returns an idle connection of a region, or a new one.
+// take returns an idle connection of a region, or a new connection.
 func (l *Live) take(ctx context.Context, r geo.Region) (script.Session, error) {
 	if l.idle == nil {
 		l.idle = make([][]target.Connection, len(l.Topology.Regions))
@@ -99,10 +99,10 @@ func (l *Live) end(sessions []script.Session) {
 	}
 }
 
-// give returns a connection to the idle connections.
+// give adds the connection of s to the idle connections of its region.
 func (l *Live) give(s script.Session) { l.idle[s.Region] = append(l.idle[s.Region], s.Connection) }
 
-// play plays a case once, on rows that it creates.
+// play executes a case once, on rows that it creates.
 func (l *Live) play(ctx context.Context, g *game, p *play) (err error) {
 	regions := len(l.Topology.Regions)
 	keys := []txn.Key{simload.Key(p.x), simload.Key(p.y), simload.GroupKey(p.g, 1), simload.GroupKey(p.g, 2)}
@@ -129,7 +129,7 @@ func (l *Live) play(ctx context.Context, g *game, p *play) (err error) {
 	if err != nil {
 		return err
 	}
-	// Half of the plays do not wait for the copies, so that anomalies of lagging copies can show.
+	// Half of the plays do not wait for the copies, so that anomalies of lagging copies can occur.
 	if p.n%2 == 1 {
 		steps = slices.DeleteFunc(steps, func(s script.Step) bool { return s == script.CatchUp })
 	}
@@ -156,14 +156,14 @@ func (l *Live) play(ctx context.Context, g *game, p *play) (err error) {
 	}
 	played, err := script.Play(ctx, l.Steps, sessions, txns, steps)
 	if err != nil {
-		// After an error, the connections may be in the middle of a transaction.
+		// After an error, the connections may have open transactions.
 		l.end(sessions)
 		return err
 	}
 	for _, s := range sessions {
 		l.give(s)
 	}
-	// A write without a preceding read does not report the version that it overwrote; the remaining rows reveal it.
+	// A write without a preceding read does not report the version that it overwrote; the final rows reveal it.
 	if err := l.order(ctx, p, played, keys); err != nil {
 		return fmt.Errorf("reading what is left of it: %w", err)
 	}
@@ -180,7 +180,7 @@ func (l *Live) play(ctx context.Context, g *game, p *play) (err error) {
 const mostTries = 20
 
 // alone runs a transaction in the first region while no other client is active. It retries conflicts: a server that is
-// still applying another server's commits, as in Galera after the answer, may report a conflict with them.
+// still applying another server's commits, as in Galera after the answer, may report a conflict with these commits.
 func (l *Live) alone(ctx context.Context, do func(target.Statement) error) (err error) {
 	for range mostTries {
 		var conflict bool
@@ -205,7 +205,7 @@ func (l *Live) once(ctx context.Context, do func(target.Statement) error) (confl
 		err = statement.Commit(ctx)
 	}
 	if err != nil {
-		// The connection may be in the middle of a transaction, so it cannot be reused.
+		// The connection may have an open transaction, so it cannot be reused.
 		_ = s.Connection.Close()
 		return s.Classify(err).Cause == txn.CauseConflict, err
 	}
@@ -214,7 +214,7 @@ func (l *Live) once(ctx context.Context, do func(target.Statement) error) (confl
 }
 
 // order determines the versions that were replaced by writes without a preceding read of the row. At most two
-// transactions committed a write of each row, so the version that remains is the last.
+// transactions committed a write of each row, so the version that remains is the second one.
 func (l *Live) order(ctx context.Context, p *play, played []script.Played, keys []txn.Key) error {
 	writes := map[txn.Key][]int{} // the committed transactions that wrote each row
 	for i, x := range played {

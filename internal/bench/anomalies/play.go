@@ -1,17 +1,17 @@
-// Package anomalies plays the classic isolation anomalies between clients in different regions. Each case has a few
-// small transactions, after Hermitage (M. Kleppmann 2014) and Adya's thesis; some cases are specific to replicated
-// databases. The package reports which anomalies a database allows, and checks the database against the level that it
-// promises.
+// Package anomalies tests databases for the classic isolation anomalies between clients in different regions. Each case
+// consists of a few small transactions, after Hermitage (M. Kleppmann 2014) and Adya's thesis; some cases are specific
+// to replicated databases. The package reports which anomalies a database allows, and checks the database against the
+// level that it promises.
 //
 // Engines run whole procedures, so a client cannot pause a transaction between two statements. A case is therefore
-// played many times in the simulator. Each play has separate rows, and sends its transactions within a random time
-// between 1 ms and twice the longest round trip. The regions of its clients and rows change from play to play. The
-// observations of the clients in a play form a separate history, which package history judges. A case that was observed
-// can therefore happen. A case that was not observed in any play may still happen; only the promised level rules it
-// out.
+// executed many times in the simulator; one execution is called a play. Each play has separate rows, and sends its
+// transactions within a random time between 1 ms and twice the longest round trip. The regions of its clients and rows
+// change from play to play. The observations of the clients in a play form a separate history, which package history
+// checks. If the anomaly is observed, the database allows it. If the anomaly is not observed in any play, it may still
+// be possible; only the promised level rules it out.
 //
-// Running databases accept transactions statement by statement. There, a case is played in an order of statements that
-// shows the anomaly unless the database prevents it: see Live and package script.
+// Running databases accept transactions statement by statement. There, the statements of a case are executed in an
+// order that shows the anomaly unless the database prevents it: see Live and package script.
 package anomalies
 
 import (
@@ -33,12 +33,12 @@ import (
 const (
 	settle = 3 * time.Second        // time for leader elections before the first play
 	apart  = 100 * time.Millisecond // between the starts of consecutive plays
-	// patience is the time allowed for the last play, from its start.
+	// patience is the time allowed for the last play, counted from the start of this play.
 	patience = time.Minute
 	step0    = 100 * time.Millisecond // virtual time between two checks of the context
 )
 
-// Database is a database on which the cases are played.
+// Database is a database on which the cases are executed.
 type Database struct {
 	Engine   *protocol.Engine
 	Params   protocol.Params
@@ -64,15 +64,15 @@ type Finding struct {
 	Overlapped int `json:"overlapped"`
 	// Other counts the plays in which another anomaly violated the level of the case.
 	Other int `json:"other,omitempty"`
-	// Broken counts the plays whose history does not have the promised level of the database, for any reason.
+	// Broken counts the plays whose history violates the promised level of the database, for any reason.
 	Broken int `json:"broken"`
 	// Example describes the first broken play, else the first play with the anomaly, else the first with another anomaly.
 	Example string `json:"example,omitempty"`
 }
 
-// Word summarizes the finding. BROKEN and allowed mean that the anomaly was seen; BROKEN violates the promised level.
-// Never overlapped means that no play could have shown it. Prevented means that the promised level rules it out; not
-// seen means that it does not.
+// Word summarizes the finding. BROKEN means that a play violated the promised level, and allowed that the anomaly was
+// seen. Never overlapped means that no play could have shown the anomaly. Prevented means that the promised level rules
+// the anomaly out, and not seen that it does not.
 func (f *Finding) Word() string {
 	switch {
 	case f.Broken > 0:
@@ -108,8 +108,8 @@ func (f *Finding) String() string {
 	return text
 }
 
-// Play plays a case the given number of times, which must be at least 1. The same arguments yield the same finding. It
-// fails if the context is cancelled or the database does not answer.
+// Play executes a case the given number of times, which must be at least 1. The same arguments yield the same finding.
+// Play fails if the context is cancelled or the database does not answer.
 func Play(ctx context.Context, d *Database, c *Case, plays int, seed uint64) (*Finding, error) {
 	s := sim.New(sim.Config{
 		Topology: d.Topology, Engine: d.Engine, Params: d.Params, Procedures: simload.Traced, Seed: seed, Costs: sim.DefaultCosts,
@@ -154,12 +154,12 @@ func Play(ctx context.Context, d *Database, c *Case, plays int, seed uint64) (*F
 	return g.find(d.Promises()), nil
 }
 
-// game is the state of a case that is being played.
+// game is the state of a case during its plays.
 type game struct {
 	c         *Case
 	topology  *geo.Topology
 	placement geo.Placement
-	// lag is the time after the answer to a write during which others may not see the write.
+	// lag is the time after the answer to a write during which other transactions may not see the write.
 	lag      time.Duration
 	rng      *rand.Rand
 	first    uint64 // number of rows used by earlier games
@@ -171,7 +171,7 @@ type game struct {
 	answered int
 }
 
-// play is one play of a case.
+// play is one execution of a case.
 type play struct {
 	n       int
 	x, y, g uint64 // numbers of two rows and a group
@@ -233,7 +233,7 @@ func (g *game) sender(p *play, txn int) geo.Region {
 	return geo.Region((g.c.txns[txn].client + p.n/n) % n)
 }
 
-// ready reports whether all transactions are answered for which a transaction must wait.
+// ready reports whether all transactions are answered that transaction txn must wait for.
 func (g *game) ready(p *play, txn int) bool {
 	for before := range txn {
 		if !p.done[before] && g.waits(txn, before) {
@@ -269,7 +269,7 @@ func (r *region) Start() {
 
 // later sends a transaction at a random time after d.
 func (r *region) later(p *play, txn int, d time.Duration) {
-	// The microsecond puts the transaction strictly after the answers that it waits for.
+	// The extra microsecond ensures that the transaction is sent strictly after the answers that it waits for.
 	d += time.Microsecond + time.Duration(r.rng.Int64N(int64(p.within)))
 	r.env.After(d, protocol.Timer{Arg: uint64(p.n*len(r.c.txns) + txn)})
 }
@@ -292,7 +292,7 @@ func (r *region) Complete(o txn.Outcome) {
 	c.p.done[c.txn] = true
 	c.p.conflict[c.txn] = o.Status != txn.Committed && o.Cause == txn.CauseConflict
 	r.answered++
-	// Sending depends on answers, so a transaction that waits is only scheduled now.
+	// Other transactions may wait for this answer, so they are scheduled only now.
 	for i := range r.c.txns {
 		if r.waits(i, c.txn) && r.ready(c.p, i) {
 			r.regions[r.sender(c.p, i)].later(c.p, i, 0)
@@ -316,7 +316,7 @@ func (g *game) add(p *play, n, region int, t *history.Txn) {
 	p.txns[n].Ops = slices.Clone(t.Ops)
 }
 
-// find judges all plays and returns the finding.
+// find checks all plays and returns the finding.
 func (g *game) find(promised isolation.Level) *Finding {
 	f := &Finding{Case: g.c.Name, Class: g.c.Class, Forbidden: isolation.Implies(promised, g.c.Level), Plays: len(g.plays)}
 	for _, p := range g.plays {
@@ -328,7 +328,7 @@ func (g *game) find(promised isolation.Level) *Finding {
 		}
 		v := history.Check(&p.history, g.c.Level)
 		text := v.Explanation
-		// Another anomaly in the same history does not show this case.
+		// Another anomaly in the same history does not count as this case.
 		seen := !v.Passed && slices.Contains(g.c.anomalies, v.Anomaly)
 		if g.c.reader > 0 {
 			seen = p.reversed(g.c.reader)
@@ -343,7 +343,7 @@ func (g *game) find(promised isolation.Level) *Finding {
 				f.Example = text
 			}
 		}
-		// The promise rules out every anomaly of the level, not only the anomaly of the case.
+		// The promised level rules out all of its anomalies, not only the anomaly of the case.
 		if v := history.Check(&p.history, promised); !v.Passed {
 			if f.Broken++; f.Broken == 1 {
 				f.Example = v.Check().Message
@@ -369,8 +369,10 @@ func (p *play) reversed(first int) bool {
 // overlapped reports whether the transactions overlapped in one of the dangers of the case. In each conflict of the
 // danger, both transactions must have been in flight at the same time from the clients' view. It also counts if the
 // second was sent at most lag after the first was answered. If lagging copies cause the anomaly, the write must have
-// committed. A transaction that failed for a reason other than a conflict, or whose outcome is unknown, does not
-// overlap. At least one transaction must have committed: a database that refuses everything prevents nothing.
+// committed.
+//
+// A transaction that failed for a reason other than a conflict, or whose outcome is unknown, does not count. At least
+// one transaction must have committed: a database that refuses everything prevents nothing.
 func (p *play) overlapped(c *Case, lag time.Duration) bool {
 	replicated := c.replicated()
 	return slices.ContainsFunc(c.dangers, func(d danger) bool {
@@ -387,8 +389,8 @@ func (p *play) overlapped(c *Case, lag time.Duration) bool {
 	})
 }
 
-// took reports whether the database processed a transaction: it committed it, aborted it because of a conflict, or
-// aborted it as intended by the case.
+// took reports whether the database processed a transaction: the transaction committed, was aborted because of a
+// conflict, or aborted itself as the case intends.
 func (p *play) took(c *Case, n int) bool {
 	return p.txns[n].Status == txn.Committed || p.conflict[n] || p.txns[n].Status == txn.Aborted && c.txns[n].fails()
 }

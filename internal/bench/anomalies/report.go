@@ -20,7 +20,7 @@ import (
 type Report struct {
 	// Seed is the seed of the simulation.
 	Seed uint64 `json:"seed"`
-	// Databases are in the order in which they were played.
+	// Databases are in the order in which they were tested.
 	Databases []Result `json:"databases"`
 }
 
@@ -35,12 +35,12 @@ type Result struct {
 	Level string `json:"level"`
 	// Simulated is true for engines, which run in the simulator, and false for databases that already run.
 	Simulated bool `json:"simulated"`
-	// Plays is the number of plays of each case.
+	// Plays is the number of executions of each case.
 	Plays   int     `json:"plays"`
 	Network Network `json:"network"`
 	// Target describes a running database, according to its own reports.
 	Target *result.Target `json:"target,omitempty"`
-	// Refused is the reason why the database cannot have this level. There are no cases then.
+	// Refused is the reason why the database cannot have this level. Cases is then empty.
 	Refused string    `json:"refused,omitempty"`
 	Cases   []Finding `json:"cases"`
 }
@@ -50,11 +50,11 @@ type Network struct {
 	Regions              []string `json:"regions"`
 	PartitionsPerRegion  int      `json:"partitionsPerRegion,omitempty"`
 	ReplicasPerPartition int      `json:"replicasPerPartition,omitempty"`
-	// LinksMs holds the declared round trip between each two regions in milliseconds; empty if links are real.
+	// LinksMs holds the declared round trip between each pair of regions in milliseconds; empty if links are real.
 	LinksMs map[string]float64 `json:"linksMs,omitempty"`
 }
 
-// PlayAll plays all cases on a database.
+// PlayAll executes all cases on a database.
 func PlayAll(ctx context.Context, name string, d *Database, plays int, seed uint64) (*Result, error) {
 	t := d.Topology
 	r := &Result{

@@ -79,7 +79,7 @@ func Of(n geo.NodeID, l *geo.Layout, s store.Store, w workload.Workload, traced 
 	return shards
 }
 
-// Digests is Of without the sums of the workload.
+// Digests returns the same as Of without the sums of the workload.
 func Digests(n geo.NodeID, l *geo.Layout, s store.Store, traced bool) []store.ShardSums {
 	held := l.ShardsOf(n)
 	// The first entry is for rows that every node stores, even if there are none.
@@ -118,7 +118,7 @@ func Digests(n geo.NodeID, l *geo.Layout, s store.Store, traced bool) []store.Sh
 type Audits struct {
 	// Nodes holds the sums of each node, by geo.NodeID.
 	Nodes [][]store.ShardSums
-	// Out holds, for each node, the reason why it is omitted; empty if it is not. nil means that no node is omitted.
+	// Out holds, for each node, the reason why it is omitted; empty if the node is included. nil includes all nodes.
 	Out []string
 }
 
@@ -180,8 +180,8 @@ func (a *Audits) any() bool {
 	return false
 }
 
-// Verify runs the checks of spec.verify on the rows: invariants and convergence. For a replicated database, invariants
-// include convergence. A check without rows is omitted: see Unaudited.
+// Verify runs the checks of spec.verify on the rows: invariants and convergence. For a replicated database, a request
+// for invariants includes convergence. A check without rows is omitted: see Unaudited.
 func Verify(l *geo.Layout, w workload.Workload, a Audits, ledger workload.Ledger, verify []v1alpha1.Verification) (checks []workload.Check) {
 	wanted := slices.Contains(verify, v1alpha1.VerifyInvariants)
 	if wanted {
@@ -212,7 +212,7 @@ func invariants(l *geo.Layout, w workload.Workload, a Audits, ledger workload.Le
 	return checks
 }
 
-// place is a location of nodes: members of different shards in the same place form a copy of the data.
+// place identifies the nodes of one copy of the data, one node per shard, by region and replica number.
 type place struct {
 	region  geo.Region
 	replica int
@@ -222,7 +222,7 @@ func placeOf(l *geo.Layout, n geo.NodeID) place {
 	return place{l.Topology.RegionOf(n), l.Topology.ReplicaOf(n)}
 }
 
-// nodes returns the nodes of the place, one per shard; nil if it does not have all shards.
+// nodes returns the nodes of the place, one per shard; nil if the place lacks a shard.
 func (p place) nodes(l *geo.Layout) (nodes []geo.NodeID) {
 	for shard := range l.Shards() {
 		members := l.Group(shard).Members

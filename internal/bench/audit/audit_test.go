@@ -137,7 +137,7 @@ func TestVerifyChecksWhatIsAsked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			audits := Audits{}
 			for range topology.Nodes() {
-				// the rows of agreeing that every node stores
+				// Add the rows of agreeing that every node stores.
 				audits.Nodes = append(audits.Nodes, []store.ShardSums{{Shard: store.Everywhere, Rows: 2}})
 			}
 			var names []string

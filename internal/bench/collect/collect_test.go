@@ -77,7 +77,8 @@ func TestWorkerCounts(t *testing.T) {
 	}
 }
 
-// TestReasonsAreBounded checks that a database that invents a reason for each transaction does not fill Prometheus.
+// TestReasonsAreBounded checks that a database that reports a different reason for each transaction does not create an
+// unlimited number of time series.
 func TestReasonsAreBounded(t *testing.T) {
 	w := NewWorker(WorkerLabels{}, []string{"t"})
 	for i := range 10 * maxReasons {

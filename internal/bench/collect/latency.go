@@ -16,8 +16,8 @@ import (
 )
 
 // A latency histogram counts an observation with three atomic additions, because the general histogram of client_golang
-// takes longer than some databases need for a commit. Native buckets have schema 3, with eight per doubling: bucket i
-// ends at 2^(i/8) s.
+// takes longer than some databases need for a commit. Native buckets have schema 3, which means eight buckets per
+// doubling: bucket i ends at 2^(i/8) s.
 const (
 	schema = 3
 	// lowest and highest are the numbers of the first and last native bucket: 1 µs and 1024 s.

@@ -17,7 +17,7 @@ func (o Object) labels(more ...string) []string {
 	return append([]string{o.Namespace, o.Run, o.Database}, more...)
 }
 
-// PutStage reports the stage of a run and its deadline, unless that is zero.
+// PutStage reports the stage of a run and its deadline, unless the deadline is zero.
 func PutStage(put metrics.Put, o Object, stage v1alpha1.Stage, deadline time.Time) {
 	put(metrics.RunStage, 1, o.labels(string(stage))...)
 	if !deadline.IsZero() {

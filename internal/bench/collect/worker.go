@@ -54,7 +54,7 @@ const (
 	// exemplarEvery is the minimum time between two exemplars of a type and class, because Prometheus keeps only a few
 	// per scrape.
 	exemplarEvery = 100 * time.Millisecond
-	// maxReasons is the maximum number of separate reasons; others count as otherReason.
+	// maxReasons is the maximum number of separate reasons; further reasons count as otherReason.
 	maxReasons  = 32
 	otherReason = "other"
 )
@@ -138,7 +138,7 @@ func (w *Worker) Ended(typ uint8, class txn.Class, o *txn.Outcome, latency, now 
 	i, c := w.cell(typ, class)
 	if o.Status == txn.Committed {
 		bucket := c.latency.observe(latency)
-		// Only the goroutine that wins the exchange stores an exemplar; the others save the cost.
+		// Only the goroutine that wins the exchange stores an exemplar, so that the others save the cost.
 		if last := c.exemplar.Load(); now-time.Duration(last) >= exemplarEvery && c.exemplar.CompareAndSwap(last, int64(now)) {
 			c.latency.exemplify(bucket, latency, o.ID.String())
 		}
@@ -167,11 +167,12 @@ func (w *Worker) cell(typ uint8, class txn.Class) (i int, c *cell) {
 	return i, c
 }
 
-// newCell creates the metrics of a type and class. From then on, all of its counters are exported, with 0 at first.
+// newCell creates the metrics of a type and class. From then on, all of its counters are exported, initially with the
+// value 0.
 func (w *Worker) newCell(i int) *cell {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	// Another goroutine may have created the cell before this one got the lock.
+	// Another goroutine may have created the cell before this goroutine got the lock.
 	if c := w.cells[i].Load(); c != nil {
 		return c
 	}

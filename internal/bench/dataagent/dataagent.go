@@ -23,13 +23,13 @@ type Database interface {
 	Close() error
 }
 
-// Agent implements admin.Node. It opens its database when the first data set is loaded. The caller that requests the
-// load thus receives an error in the manifest.
+// Agent implements admin.Node. It opens its database when the first data set is loaded, so that an error in the
+// manifest is returned to the caller that requests the load.
 type Agent struct {
 	// Topology is the topology of the database.
 	Topology *geo.Topology
-	// Open opens the database. If the manifest is wrong, it returns a *target.FieldError, which the agent reports as
-	// such. After any other error, the next load retries it.
+	// Open opens the database. If the manifest is wrong, it returns a *target.FieldError, which the agent reports as a bad
+	// request. After any other error, the next load opens the database again.
 	Open func(context.Context) (Database, error)
 	// Process distinguishes this agent from other agents.
 	Process string
@@ -43,7 +43,8 @@ type Agent struct {
 	lastDataset string // copy of dataset for callers that must not wait
 }
 
-// activityWithin is the maximum time that Status waits for the database; the operator does not wait much longer.
+// activityWithin is the maximum time that Status waits for the database. It is short because the operator does not wait
+// much longer.
 const activityWithin = 2 * time.Second
 
 // Status implements admin.Node. It returns an error while the database does not report its activity.
@@ -101,7 +102,7 @@ func (s *Agent) Load(ctx context.Context, req *admin.LoadRequest) (*admin.LoadRe
 		return nil, err
 	}
 	about := s.db.Describe()
-	// The state before the clients connect is compared with the state after the audit.
+	// The state before the clients connect will be compared with the state after the audit.
 	if about.Servers, err = target.StateOf(ctx, s.db); err != nil {
 		return nil, err
 	}

@@ -95,8 +95,8 @@ func TestSteward(t *testing.T) {
 	}
 }
 
-// TestStewardRefuses checks that an error in the manifest is reported as such, and that opening is retried while the
-// database is not available.
+// TestStewardRefuses checks that an error in the manifest is reported as a bad request, and that opening is retried
+// while the database is not available.
 func TestStewardRefuses(t *testing.T) {
 	for name, tc := range map[string]struct {
 		open    error

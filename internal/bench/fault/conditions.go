@@ -10,7 +10,7 @@ import (
 
 // Node is the disturbance of a node. The zero value is an undisturbed node.
 type Node struct {
-	// Down is set if the node does not run.
+	// Down is set if the node is stopped.
 	Down bool
 	// SlowPercent is the additional CPU time of all of the node's work, in percent: 100 doubles it.
 	SlowPercent int64
@@ -24,7 +24,8 @@ type Node struct {
 
 // Conditions holds the combined effects of all active faults.
 type Conditions struct {
-	// Links holds the required links, by region and region: the declared links combined with the active faults.
+	// Links holds the links that the network must have, by source and destination region: the declared links combined with
+	// the active faults.
 	Links [][]geo.Link
 	// Correlation is the correlation, in percent, between the losses of consecutive packets on each link. It is 0 if
 	// links lose TCP segments of messages rather than single packets: see Timeline.Packets.
@@ -59,8 +60,8 @@ func has(sorted []geo.NodeID, n geo.NodeID) bool {
 	return ok
 }
 
-// Simulated costs of stress. As docs/faults.md states, these are models: memory and disks are not simulated, so stress
-// on them slows down the CPU.
+// These constants are the simulated costs of stress. As docs/faults.md states, they are models: memory and disks are
+// not simulated, so stress on them slows down the CPU.
 const (
 	// memoryStressPercent is 100 because a stressor that constantly touches memory competes for a core like a computing
 	// thread.
@@ -71,8 +72,8 @@ const (
 	diskFullSpeed = 500
 )
 
-// Separation describes two sets of nodes between which a fault must break the connections, from From to To. By is the
-// name of the fault, and empty for a link with total loss.
+// Separation is a set of connections that a fault must break: those from a node in From to a node in To. By is the name
+// of the fault, and empty for a link with total loss.
 type Separation struct {
 	Targets
 	By string
@@ -107,7 +108,7 @@ func (p *Plan) conditions(active []*Life, packets bool) *Conditions {
 				}
 				if s := f.Spec.NetworkLoss; s != nil && packets {
 					correlation := &c.Correlation[link.From][link.To]
-					// Losses of overlapping faults add up, but their correlations cannot; the largest applies.
+					// Losses of overlapping faults can be combined, but their correlations cannot; the largest applies.
 					*correlation = max(*correlation, s.CorrelationPercent)
 				}
 			}
@@ -172,7 +173,7 @@ func burst(lossPPM int64, correlationPercent int32) int64 {
 	if lossPPM >= 1e6 || correlationPercent <= 0 {
 		return lossPPM
 	}
-	// A declared loss must not round to none.
+	// A declared loss must not be rounded to 0.
 	return max(1, lossPPM*int64(100-min(correlationPercent, 99))/100)
 }
 

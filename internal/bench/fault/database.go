@@ -7,7 +7,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Database is a database with one of Geobench's engines, for decisions about faults that stop processes.
+// Database describes a database with one of Geobench's engines, for decisions about faults that stop processes.
 type Database struct {
 	Engine   *protocol.Engine
 	Params   protocol.Params
@@ -21,7 +21,7 @@ func (d *Database) Replaces(f *Fault) bool {
 	return f.Followed() && !f.ForGood() && !d.Journals && d.Engine.ReplacesAll(d.Topology, d.Params)
 }
 
-// Restarts reports whether the targets of a fault that stops processes continue from their journals, in the same place.
+// Restarts reports whether the targets of a fault that stops processes continue from their journals on the same nodes.
 func (d *Database) Restarts(f *Fault) bool {
 	return d.Journals && (f.Kind == NodeShutdown || f.Kind == ContainerKill)
 }
@@ -40,8 +40,8 @@ func (d *Database) CanLose(l *Life) error {
 }
 
 // LogSimulated reports whether the targets of a fault restart from their logs in a simulation. A killed pod loses its
-// memory, and engines store data nowhere else. A node that is shut down, or whose disk fails, has a disk; with
-// journals, so has a killed container.
+// memory, and engines store data nowhere else. A node that is shut down, or whose disk fails, has a disk. With
+// journals, a killed container has a disk as well.
 func (d *Database) LogSimulated(f *Fault) bool {
 	return f.Kind == NodeShutdown || f.Kind == IOError || d.Restarts(f)
 }

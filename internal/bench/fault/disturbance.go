@@ -11,8 +11,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// Disturbance returns the disturbance that node n must apply to itself as its part of the conditions. lost are the
-// permanently lost nodes.
+// Disturbance returns the part of the conditions that node n must apply to itself. lost are the permanently lost nodes.
 func (c *Conditions) Disturbance(n geo.NodeID, t *geo.Topology, lost []geo.NodeID) *admin.Disturbance {
 	d := &admin.Disturbance{SlowPercent: c.Nodes[n].SlowPercent, ClockOffset: c.Nodes[n].ClockOffset}
 	from := t.RegionOf(n)
@@ -67,8 +66,8 @@ func (t *Timeline) Departures() (out []Departure) {
 	return out
 }
 
-// Departed returns the nodes that are gone by now, or should be according to the plan: the remaining nodes act on the
-// plan even if the operator is late.
+// Departed returns the nodes that have been removed by now, or that should have been removed according to the plan: the
+// remaining nodes follow the plan even if the operator is late.
 func (t *Timeline) Departed(now time.Duration) []geo.NodeID {
 	out := t.Lost()
 	for _, d := range t.Departures() {

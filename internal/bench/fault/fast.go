@@ -10,7 +10,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// FastLink is a time in which a node measured a link faster than declared.
+// FastLink is a period in which a node measured a link that was faster than declared.
 type FastLink struct {
 	// Node is the node that measured. Far is the region or node with the short round trips.
 	Node, Far string
@@ -18,9 +18,9 @@ type FastLink struct {
 	Median, Declared time.Duration
 }
 
-// FastLinks returns the times within windows at which node n measured links that were too fast without a fault of the
-// timeline that changes them. zero is the time at which the node's monotonic clock showed 0, counted from the start of
-// measuring, with an error of at most within.
+// FastLinks returns the times within windows at which node n measured links that were too fast although no fault of the
+// timeline changes these links. zero is the time at which the node's monotonic clock showed 0, counted from the start
+// of measuring, with an error of at most within.
 func (t *Timeline) FastLinks(n geo.NodeID, log *admin.Log, zero, within time.Duration, windows []Interval) (out []FastLink) {
 	topology := t.Plan.Topology
 	from := topology.RegionOf(n)
@@ -47,8 +47,8 @@ func (t *Timeline) FastLinks(n geo.NodeID, log *admin.Log, zero, within time.Dur
 }
 
 // changed returns the times at which faults change the links between two regions: from their start to their end,
-// extended by their tolerances. Chaos Mesh affects all links: for any change it recreates all links of a pod, which has
-// none for a moment.
+// extended by their tolerances. A fault of Chaos Mesh counts for all links, because for any change Chaos Mesh recreates
+// all links of a pod, which briefly has no links.
 func (t *Timeline) changed(a, b geo.Region, within time.Duration) (out []Interval) {
 	for _, l := range t.Lives {
 		between := l.Fault.Between()

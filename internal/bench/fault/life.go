@@ -13,10 +13,10 @@ import (
 
 // State is a state in the life cycle of a fault:
 //
-//	Waiting ──ahead──▶ Setup ──▶ Armed ──at──▶ Inject ──▶ WaitPropagated ──▶ Active ──at + duration──▶ Recover ──▶ WaitRecovered ──▶ Cleanup ──▶ Done
-//	                     │         │             │             │                │                        ▲                            ▲
-//	                     │         │             └─────────────┴──── too late, aborted ──────────────────┘                            │
-//	                     └─────────┴───────────── nobody to hit, too soon after a loss, aborted ──────────────────────────────────────┘
+//	Waiting ──ahead──▶ Setup ──▶ Armed ──at──▶ Inject ──▶ WaitPropagated ──▶ Active
+//	Active ──at + duration──▶ Recover ──▶ WaitRecovered ──▶ Cleanup ──▶ Done
+//	Setup, Armed ──no targets, too soon after a loss, aborted──▶ Cleanup
+//	Inject, WaitPropagated ──too late, aborted──▶ Recover
 //
 // If the driver needs it, Setup is entered ahead of the fault's planned time (Timeline.Ahead). Injectors that act by
 // themselves then receive the time in advance.
@@ -54,7 +54,8 @@ var following = map[State][]State{
 	Cleanup:        {Done},
 }
 
-// Life is the life of one fault. Times count from the start of measuring; nil means not yet.
+// Life is the state of one fault during a run. Times count from the start of measuring; a nil time has not been
+// reached.
 type Life struct {
 	Fault   *Fault
 	State   State
@@ -62,16 +63,16 @@ type Life struct {
 	Targets Targets
 
 	// Injecting is the start of injection, after which the fault may have an effect. Injected is the time at which it was
-	// in effect everywhere. They are the times of the steps, unless the driver sets more precise times.
+	// in effect everywhere. Both are the times of the steps, unless the driver sets more precise times.
 	Injecting, Injected *time.Duration
-	// Recovering is the start of the removal, and Recovered the time at which the fault was completely removed. They are
-	// set in the same way.
+	// Recovering is the start of the removal, and Recovered the time at which the fault was completely removed. Both are
+	// set in the same way as Injecting and Injected.
 	Recovering, Recovered *time.Duration
 	// Lasting is set if the fault is not removed: the data of killed processes is lost.
 	Lasting bool
 	// Replaced is set if the stopped processes return without state, as new incarnations. Such a fault is injected only
-	// once the processes that were lost before are replaced. A database therefore never loses more at a time than one
-	// fault removes.
+	// once all processes that earlier faults stopped have been replaced. A database therefore never loses more processes
+	// at a time than one fault stops.
 	Replaced bool
 	// Injector is the driver's name for the component that injects the fault, if there are several. Marks are notes of
 	// the driver. Setup sets both.
@@ -81,7 +82,7 @@ type Life struct {
 	Problem string
 }
 
-// waits reports whether the current state only waits for a time.
+// waits reports whether the fault only waits for the time of its next change of state.
 func (l *Life) waits() bool { return l.State == Waiting || l.State == Armed || l.State == Active }
 
 // Touches reports whether the fault may have an effect.
@@ -95,7 +96,7 @@ func (l *Life) Touches() bool {
 	return false
 }
 
-// Wanted reports whether the fault should have its effect.
+// Wanted reports whether the fault should be in effect.
 func (l *Life) Wanted() bool {
 	return l.Lasting || l.State == Inject || l.State == WaitPropagated || l.State == Active
 }
@@ -151,7 +152,7 @@ func (l *Life) Tolerance() time.Duration {
 }
 
 // Injector performs the steps of faults for a driver. Every method may be called again after it has succeeded. c holds
-// the effects of all active faults after the step, including or excluding the effects of l.
+// the combined effects of all faults that should be active after the step.
 type Injector interface {
 	// Roles returns the roles of nodes for Plan.Resolve.
 	Roles(ctx context.Context) (Roles, error)
@@ -185,7 +186,7 @@ type Timeline struct {
 	Ahead, Early func(l *Life) time.Duration
 }
 
-// NewTimeline returns the timeline of a plan of which nothing has happened yet.
+// NewTimeline returns the timeline of a plan whose faults have not started yet.
 func NewTimeline(p *Plan, poll, patience time.Duration) *Timeline {
 	t := &Timeline{Plan: p, Begin: -Forever, Poll: poll, Patience: patience}
 	for _, f := range p.Faults {
@@ -195,7 +196,7 @@ func NewTimeline(p *Plan, poll, patience time.Duration) *Timeline {
 }
 
 // Step performs all steps that are due at now. It returns the time of the next step, or Forever once the timeline is
-// over. If once is set, it stops after each change of state of each fault. The caller can then store the new state
+// over. If once is set, Step stops after each change of state of a fault, so that the caller can store the new state
 // before any action of that state. Due changes of state precede actions, because the action for one fault establishes
 // the conditions of all faults.
 func (t *Timeline) Step(ctx context.Context, now time.Duration, in Injector, once bool) (next time.Duration, err error) {
@@ -264,7 +265,7 @@ func (t *Timeline) Over() bool {
 	return !slices.ContainsFunc(t.Lives, func(l *Life) bool { return l.State != Done })
 }
 
-// replacing reports whether new incarnations have yet to replace nodes that faults removed.
+// replacing reports whether new incarnations have not yet replaced all nodes that faults removed.
 func (t *Timeline) replacing() bool {
 	return slices.ContainsFunc(t.Lives, func(l *Life) bool { return l.Replaced && l.Touches() })
 }
@@ -352,7 +353,8 @@ func (t *Timeline) step(ctx context.Context, l *Life, now time.Duration, in Inje
 		if at := before(t.Early); now < at {
 			return at, nil
 		}
-		// With two losses at a time, the database might lose a quorum that the manifest does not mean to remove.
+		// If two faults removed nodes at the same time, the database might lose a quorum although the manifest does not
+		// intend this.
 		if l.Replaced && t.replacing() {
 			return giveUp(Cleanup, errors.New("nodes that were lost before are not replaced yet"))
 		}
@@ -381,7 +383,7 @@ func (t *Timeline) step(ctx context.Context, l *Life, now time.Duration, in Inje
 		}
 		return again, l.To(Recover, now)
 	case Recover:
-		// The removal is never given up; the caller of the timeline has a deadline.
+		// The removal is never given up, because the caller of the timeline has a deadline.
 		if err := in.Recover(ctx, l, t.Conditions()); err != nil {
 			l.note(late, err)
 			return again, nil

@@ -21,7 +21,7 @@ func topology() *geo.Topology {
 	return &geo.Topology{Regions: []string{"eu", "us"}, Partitions: 2, Replicas: 2, Links: [][]geo.Link{{near, far}, {far, near}}}
 }
 
-// timeline parses faults in the form of a manifest.
+// timeline returns the plan of faults in the syntax of a manifest.
 func timeline(t *testing.T, text string, seed uint64) *Plan {
 	t.Helper()
 	var faults []v1alpha1.Fault
@@ -31,7 +31,7 @@ func timeline(t *testing.T, text string, seed uint64) *Plan {
 	return NewPlan(faults, topology(), seed)
 }
 
-// script is an injector that records its calls, and that fails or reports unfinished steps for a given number of times.
+// script is an injector that records its calls. It fails, or reports unfinished steps, for a given number of times.
 type script struct {
 	calls  []string
 	errs   map[string]int // by method
@@ -89,7 +89,7 @@ func (s *script) Recovered(_ context.Context, l *Life, _ *Conditions) (bool, err
 
 func (s *script) Cleanup(_ context.Context, l *Life) error { return s.note("cleanup", l) }
 
-// play steps a timeline until it is over, but at most until the given time, and returns the calls.
+// play advances a timeline until it is over, but at most until the given time, and returns the injector's calls.
 func play(t *testing.T, tl *Timeline, s *script, until time.Duration) string {
 	t.Helper()
 	if s.errs == nil {
@@ -159,8 +159,8 @@ func TestLife(t *testing.T) {
 }
 
 // TestLossesComeOneByOne checks that kills with loss of state are applied one after another, whatever their planned
-// times. Each waits until the processes that were lost before are replaced, and removes no node in the meantime. A kill
-// that waits too long is given up without effect.
+// times. Each kill waits until the processes that earlier kills stopped have been replaced, and removes no node in the
+// meantime. A kill that waits too long is given up without effect.
 func TestLossesComeOneByOne(t *testing.T) {
 	const kills = "[{name: a, at: 5s, containerKill: {target: {regions: [eu]}}}, {name: b, at: 6s, containerKill: {target: {regions: [us]}}}, {name: c, at: 6s, containerKill: {target: {regions: [eu]}}}]"
 	one := func(n string) string {
@@ -228,7 +228,7 @@ func TestIllegalTransitions(t *testing.T) {
 }
 
 // TestAbortInAnyState checks that aborting a timeline in any state removes all faults that have started, even if
-// another process continues it, and starts no others.
+// another process continues the timeline, and that no further faults start.
 func TestAbortInAnyState(t *testing.T) {
 	seen := map[State]bool{}
 	for steps := range 13 {
@@ -268,7 +268,7 @@ func TestAbortInAnyState(t *testing.T) {
 	}
 }
 
-// TestMerging checks that faults that overlap on a link add up and can be removed in any order.
+// TestMerging checks that the effects of overlapping faults on a link are combined and can be removed in any order.
 func TestMerging(t *testing.T) {
 	tl := NewTimeline(timeline(t, `
 - {name: slow, at: 1s, duration: 10s, networkDelay: {between: {from: [eu], to: [us], oneWay: true}, delay: 30ms, jitter: 3ms}}
@@ -376,8 +376,8 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-// TestChance checks that count and percent choose the same nodes for the same seed and name, and every node over many
-// seeds.
+// TestChance checks that count and percent choose the same nodes for the same seed and fault name, and that every node
+// is chosen with some seed.
 func TestChance(t *testing.T) {
 	for _, tc := range []struct {
 		text string

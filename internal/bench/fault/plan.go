@@ -5,7 +5,7 @@
 // alone, except for targets by role, which are chosen when the fault starts.
 //
 // Life is the life cycle of a fault, as an explicit state machine. A Timeline advances the lives of a plan by calling
-// an Injector. Each driver implements it: the simulator, the nodes of this process, and the cluster.
+// an Injector. Each driver implements Injector: the simulator, the nodes of this process, and the cluster.
 //
 // Conditions holds the combined effects of all active faults on the network and the nodes. Because faults overlap and
 // share links, drivers apply the conditions as a whole instead of adding and removing single effects.
@@ -46,7 +46,7 @@ const (
 var (
 	// NetworkKinds are the faults that change links.
 	NetworkKinds = []string{NetworkDelay, NetworkLoss, NetworkPartition, NetworkBandwidth}
-	// SimulatorKinds are all faults.
+	// SimulatorKinds are the faults that the simulator can inject: all of them.
 	SimulatorKinds = []string{NetworkDelay, NetworkLoss, NetworkPartition, NetworkBandwidth, PodKill, ContainerKill, NodeShutdown,
 		CPUStress, MemoryStress, IODelay, IOError, DiskReadLoad, DiskWriteLoad, ClockSkew}
 	// BuiltInKinds are the faults that nodes inject into themselves.
@@ -107,7 +107,7 @@ func NewPlan(faults []v1alpha1.Fault, t *geo.Topology, seed uint64) *Plan {
 		if kinds := s.Kinds(); len(kinds) > 0 {
 			f.Kind = kinds[0]
 		}
-		// Kubernetes starts a killed pod or container again by itself, whatever duration the manifest names.
+		// Kubernetes restarts a killed pod or container by itself, so the duration in the manifest has no effect.
 		if s.Duration != nil && f.Kind != PodKill && f.Kind != ContainerKill {
 			f.Duration = s.Duration.Duration
 		}
@@ -295,7 +295,7 @@ func (p *Plan) choose(f *Fault, field string, target *v1alpha1.NodeTarget, side 
 		}
 		n = min(n, len(nodes))
 	case target.Percent != nil:
-		// Rounded up, so that a percentage above 0 selects at least one node.
+		// The number is rounded up, so that a percentage above 0 selects at least one node.
 		n = max(1, (len(nodes)*int(*target.Percent)+99)/100)
 	}
 	if n < len(nodes) {

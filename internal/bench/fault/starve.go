@@ -8,7 +8,7 @@ import (
 
 // Starves returns the times at which faults of the plan stop the process of a node, or reduce its CPU, disk or memory.
 // The node may then be late for scheduled work. The times extend from the start of injection to the complete removal,
-// plus the tolerance of the fault. A fault of links, or a past fault, explains no lateness.
+// plus the tolerance of the fault. Faults of links do not count, because they cannot explain such lateness.
 func (t *Timeline) Starves(n geo.NodeID) []Interval {
 	return t.acts(n, func(f *Fault) bool {
 		switch f.Kind {

@@ -10,7 +10,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// Planned is the state that is planned from a time until the time of the next entry.
+// Planned is the planned state from At until the time of the next entry.
 type Planned[S any] struct {
 	At    time.Duration
 	State S
@@ -30,8 +30,8 @@ type Interval struct{ From, To time.Duration }
 // Forever is later than any time of a run.
 const Forever = time.Duration(math.MaxInt64)
 
-// Track compares the plan of a component that keeps a log (a node or a sidecar) with its log. All times count from the
-// start of measuring, by the clock that started it.
+// Track compares the log of a component (a node or a sidecar) with the plan for this component. All times count from
+// the start of measuring, by the clock of the process that started it.
 type Track[S any] struct {
 	// Name is the name of the node or pod.
 	Name string
@@ -40,8 +40,8 @@ type Track[S any] struct {
 	// Plan and Done are ordered by time.
 	Plan []Planned[S]
 	Done []Span[S]
-	// Away lists the times at which the component was absent as planned, or for which its log is therefore empty: see
-	// Timeline.Away and StartedAnew.
+	// Away lists the times at which the component was absent as planned, and the times for which its log is therefore
+	// lost: see Timeline.Away and StartedAnew.
 	Away []Interval
 	// Begin is the Begin of the timeline. Earlier log entries belong to another run.
 	Begin time.Duration
@@ -52,8 +52,8 @@ type Track[S any] struct {
 	What func(S) string
 }
 
-// plan computes the times at which the planned state changes, and the states. state returns the state for a set of
-// active faults.
+// plan returns the planned states of a component, with the times at which they start. state returns the state for a set
+// of active faults.
 func plan[S any](lives []*Life, idle S, same func(a, b S) bool, state func(active []*Life) S) (out []Planned[S]) {
 	var at []time.Duration
 	for _, l := range lives {
@@ -108,7 +108,7 @@ func (l *Life) Planned() bool {
 	return true
 }
 
-// end returns the planned end of the fault, or an earlier time if the fault was given up.
+// end returns the planned end of the fault, or the earlier time at which the fault was given up.
 func (l *Life) end() time.Duration {
 	if l.Problem != "" && l.Recovering != nil {
 		return min(l.Fault.End(), max(l.Fault.At, *l.Recovering))
@@ -116,8 +116,8 @@ func (l *Life) end() time.Duration {
 	return l.Fault.End()
 }
 
-// PlanOf returns the plan of the faults selected by is over the whole run. state returns the planned state under their
-// combined conditions.
+// PlanOf returns the plan of the faults selected by is over the whole run. state returns the planned state under the
+// combined conditions of the faults that are active at a time.
 func PlanOf[S any](t *Timeline, idle S, same func(a, b S) bool, is func(*Life) bool, state func(*Conditions) S) []Planned[S] {
 	return plan(t.armed(is), idle, same, func(active []*Life) S { return state(t.Plan.conditions(active, false)) })
 }
@@ -127,7 +127,7 @@ func PacketsPlanOf[S any](t *Timeline, idle S, same func(a, b S) bool, is func(*
 	return plan(t.armed(is), idle, same, func(active []*Life) S { return state(t.Plan.conditions(active, true)) })
 }
 
-// NodePlan returns the plan of a node's disturbances of itself, without lost nodes.
+// NodePlan returns the plan of the disturbances that node n applies to itself, without lost nodes.
 func (t *Timeline) NodePlan(n geo.NodeID, is func(*Life) bool) []Planned[*admin.Disturbance] {
 	return PlanOf(t, &admin.Disturbance{}, (*admin.Disturbance).Same, is, func(c *Conditions) *admin.Disturbance { return c.Disturbance(n, t.Plan.Topology, nil) })
 }
@@ -162,7 +162,8 @@ func Agenda(p []Planned[*admin.Disturbance], zero time.Duration, departures []De
 	return a
 }
 
-// NodeTrack compares the log of a node with its plan. zero is as for Agenda, with an error of at most within.
+// NodeTrack compares the log of a node with its plan. zero has the same meaning as in Agenda, with an error of at most
+// within.
 func (t *Timeline) NodeTrack(n geo.NodeID, log *admin.Log, zero, within time.Duration, is func(*Life) bool) *Track[*admin.Disturbance] {
 	tr := &Track[*admin.Disturbance]{
 		Name: t.Plan.Topology.NodeName(n), Idle: &admin.Disturbance{}, Begin: t.Begin, Within: within, Same: (*admin.Disturbance).Same,
@@ -197,8 +198,9 @@ func (t *Timeline) Away(n geo.NodeID) (out []Interval) {
 	return out
 }
 
-// StartedAnew records that the log starts at at, because its writer started then. If the writer was away at that time
-// as planned, its earlier log was lost and the track checks nothing before at. Otherwise it returns false.
+// StartedAnew records that the log starts at time at, because the component that writes it started then. If the
+// component was away at this time as planned, its earlier log is lost and the track checks nothing before at. Otherwise
+// StartedAnew returns false.
 func (tr *Track[S]) StartedAnew(at time.Duration) (planned bool) {
 	if planned = tr.away(at); planned {
 		tr.Away = append(tr.Away, Interval{-Forever, at})
@@ -235,7 +237,8 @@ func (tr *Track[S]) whole() (out []Span[S]) {
 }
 
 // Edges returns the actual times, closest to the planned times, at which a fault started and ended at this component;
-// nil means never. beginTouched and endTouched are false if the fault makes no difference here at that edge.
+// nil means never. beginTouched and endTouched are false if the start and the end of the fault do not change the state
+// of this component.
 func (tr *Track[S]) Edges(l *Life) (begin, end *time.Duration, beginTouched, endTouched bool) {
 	find := func(at time.Duration) (*time.Duration, bool) {
 		i := slices.IndexFunc(tr.Plan, func(p Planned[S]) bool { return p.At == at && slices.Contains(p.Edges, l) })
@@ -250,8 +253,8 @@ func (tr *Track[S]) Edges(l *Life) (begin, end *time.Duration, beginTouched, end
 }
 
 // edge returns the actual time, closest to the planned time, at which state i of the plan took effect; nil means never.
-// It lies between the previous and the next edge, or within the tolerance if that is wider. A time that is closer to
-// another edge with the same state belongs to that edge.
+// The time lies between the previous and the next edge, or within the tolerance if the tolerance is wider. A time that
+// is closer to another edge with the same state belongs to that edge.
 func (tr *Track[S]) edge(i int) (nearest *time.Duration) {
 	p := &tr.Plan[i]
 	slack := tr.slack(p.Edges)
@@ -275,7 +278,7 @@ func (tr *Track[S]) edge(i int) (nearest *time.Duration) {
 	return nearest
 }
 
-// Deviation is a time in which the actual state differed from the plan.
+// Deviation is a period in which the actual state differed from the plan.
 type Deviation struct {
 	// Name is the name of the node or pod. What describes the actual state.
 	Name, What string
@@ -298,7 +301,7 @@ func Windows(repetitions int, window func(rep int) (from, to time.Duration)) (al
 // Deviations returns the times within windows at which the actual state differed from the plan by more than the
 // tolerances of its faults.
 func (tr *Track[S]) Deviations(windows []Interval) (out []Deviation) {
-	// plan is the plan as spans that overlap by the tolerances of their edges.
+	// plan holds the planned states as spans that overlap by the tolerances of their edges.
 	type allowed struct {
 		Span[S]
 		begins, ends []*Life
@@ -330,7 +333,7 @@ func (tr *Track[S]) Deviations(windows []Interval) (out []Deviation) {
 			for _, r := range rest {
 				d := Deviation{Name: tr.Name, What: tr.What(done.State), From: r.From, To: r.To}
 				for _, a := range plan {
-					// A state that is in effect when it is allowed, and also before or after, is early or late.
+					// If the state was in effect during an allowed span a, and also before or after a, it was early or late.
 					if !tr.Same(a.State, done.State) || done.From >= a.To || done.To <= a.From {
 						continue
 					}
@@ -392,8 +395,8 @@ func (tr *Track[S]) away(at time.Duration) bool {
 }
 
 // Observe sets the actual times of a fault from the logs of the components that inject it. The fault starts with the
-// first component and is injected everywhere with the last; its removal works in the same way. Observe reports whether
-// it has started, and ended, everywhere.
+// first component and is in effect everywhere with the last component. Likewise, its removal starts with the first
+// component and ends with the last. Observe reports whether the fault has started, and ended, everywhere.
 func Observe[S any](l *Life, tracks []*Track[S]) (begun, ended bool) {
 	begun, ended = true, true
 	var begins, ends []time.Duration

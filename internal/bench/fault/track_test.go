@@ -205,7 +205,7 @@ func TestEdges(t *testing.T) {
 	}
 }
 
-// TestAgenda checks that a node receives its plan in terms of its own clock, with the lost nodes.
+// TestAgenda checks that a node receives its plan in the time of its own clock, and the nodes that are lost.
 func TestAgenda(t *testing.T) {
 	tl, _ := track(t, "["+slowFault+", "+extraFault+"]")
 	all := func(*Life) bool { return true }

@@ -52,9 +52,9 @@ func adyaBinary(t *testing.T) string {
 }
 
 // appends translates a history into Elle's list-append format. A version of a row becomes the list of all writes up to
-// it, so that each read shows the order of all earlier versions. The chain of overwritten versions contains the same
-// information. The nth write of a row by a transaction appends the transaction's number and n. At the end, one read
-// covers each version that was never overwritten.
+// this version, so that each read shows the order of all earlier versions. The chain of overwritten versions contains
+// the same information. The nth write of a row by a transaction appends the transaction's number and n. At the end, one
+// read covers each version that was never overwritten.
 func appends(t *testing.T, txns []Txn) []byte {
 	t.Helper()
 	type place struct {
@@ -353,7 +353,7 @@ func inject(t *testing.T, class string, txns []Txn) []Txn {
 	return in.txns
 }
 
-// TestInjected checks that each injected anomaly is found, with its name, in a history that is otherwise serial.
+// TestInjected checks that Check finds each injected anomaly, with its name, in a history that is otherwise serial.
 func TestInjected(t *testing.T) {
 	for class, in := range injections {
 		for seed := range uint64(10) {
@@ -377,8 +377,8 @@ var adyaModels = map[isolation.Level]string{
 }
 
 // TestAgreesWithAdya compares verdicts and names with the adya crate on the same histories, at all levels. The crate
-// does not support scans, so they become reads of all rows that they did not meet. Lists cannot represent two writers
-// of the same version without an aborted transaction, so for adya a lost update violates read committed.
+// does not support scans, so a scan is replaced by reads of all rows that it did not find. Lists cannot represent two
+// writers of the same version without an aborted transaction, so for adya a lost update violates read committed.
 func TestAgreesWithAdya(t *testing.T) {
 	binary := adyaBinary(t)
 	const seeds = 20

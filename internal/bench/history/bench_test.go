@@ -14,9 +14,9 @@ import (
 )
 
 // generate makes a history of n transactions that took effect one after another. Think times and answer times are such
-// that the transactions of a client overlap all other clients' transactions. Each transaction has about 4 operations: reads,
-// or a read and a write of the same row, with equal probability. A tenth of the keys are hot. For unknownPercent of the
-// transactions, only the ID is recorded.
+// that the transactions of a client overlap all other clients' transactions. Each transaction has about 4 operations:
+// reads, or a read and a write of the same row, with equal probability. Half of the operations are on a tenth of the
+// keys. For unknownPercent of the transactions, only the ID is recorded.
 func generate(seed uint64, n, clients, rows int, unknownPercent int, add func(region int, t *Txn)) {
 	r := rand.New(rand.NewPCG(seed, 7))
 	last := make([]txn.ID, rows)
@@ -66,8 +66,8 @@ func generate(seed uint64, n, clients, rows int, unknownPercent int, add func(re
 	}
 }
 
-// generateScans adds orders in districts to the history of generate. scanPercent of the transactions scan all orders of
-// a district, starting at the last 20. A fifth add an order, and a twentieth complete the oldest open order, which
+// generateScans adds orders in districts to the history of generate. scanPercent of the transactions scan a district
+// from its 20th-last order to the end. A fifth add an order, and a twentieth complete the oldest open order, which
 // deletes it. Each district is loaded with five orders.
 func generateScans(seed uint64, n, clients, districts, scanPercent int, add func(region int, t *Txn)) {
 	type order struct {
@@ -189,8 +189,8 @@ func BenchmarkCheckBroken(b *testing.B) {
 	b.ReportMetric(peakMB(), "peak-MB")
 }
 
-// peakMB returns the peak memory that Go has obtained from the system, including the history. Memory that was returned
-// still counts.
+// peakMB returns the peak memory that Go has obtained from the system, including the history and memory that it has
+// returned since.
 func peakMB() float64 {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)

@@ -9,9 +9,9 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// Check judges a history by an isolation level. Except for sorting, its time is linear in the size of the history. In
-// addition to the history it needs about 60 bytes of memory per transaction and 25 per operation. If the history does
-// not have the level, Check runs again to find the levels that it does have.
+// Check checks a history against an isolation level. Except for sorting, its time is linear in the size of the history.
+// In addition to the history it needs about 60 bytes of memory per transaction and 25 per operation. If the history
+// does not satisfy the level, Check runs again to find the levels that the history does satisfy.
 //
 // A transaction with an unknown outcome counts as committed if another transaction read or overwrote one of its
 // versions. Such a transaction has reported no operations, so its reads impose no constraints.
@@ -46,7 +46,7 @@ func (c *checker) check() *Verdict {
 	return c.verdict(c.cycle(m, snapshots))
 }
 
-// holds returns the strongest levels that the history has, after the level of c was found not to hold.
+// holds returns the strongest levels that the history satisfies, after it was found to violate the level of c.
 func (c *checker) holds() (strongest []isolation.Level) {
 	failed := c.v.Level
 	// A level that implies the failed level fails, too.
@@ -63,7 +63,7 @@ func (c *checker) holds() (strongest []isolation.Level) {
 		c.edges(all)
 		c.fill(all)
 	}
-	// From the strongest to the weakest level, so that a level implied by one that holds needs no check.
+	// Start with the strongest level, because a level that is implied by a satisfied level needs no check.
 	for _, l := range slices.Backward(levels) {
 		if l == isolation.ReadCommitted { // it uses fewer dependencies, so it needs a separate graph: see connect
 			if len(strongest) == 0 {
@@ -145,7 +145,8 @@ func (c *checker) fill(m mask) {
 // worst returns the first anomaly in this order that was found without a cycle and that the level rules out, or "".
 func (c *checker) worst(level isolation.Level) Anomaly {
 	for _, a := range [...]Anomaly{DuplicateID, GarbageRead, PredicateReadMiss, G1a, DirtyUpdate, G1b, Internal, IncompatibleOrder, LostUpdate} {
-		// The levels below snapshot isolation allow a transaction to see other versions on a second read, and lost updates.
+		// Levels below snapshot isolation allow lost updates, and allow a transaction to see different versions when it reads
+		// twice.
 		if (a == Internal || a == LostUpdate) && !isolation.Implies(level, isolation.SnapshotIsolation) {
 			continue
 		}
@@ -171,8 +172,8 @@ type checker struct {
 	writer []uint32
 	// committed marks the transactions in the graph.
 	committed []bool
-	// order lists the operations of committed transactions by key, and owner holds the transaction of each. from[k] is
-	// the index of key k's first operation in both.
+	// order lists the operations of committed transactions by key, and owner[i] is the transaction of operation order[i].
+	// from[k] is the index of key k's first operation in order and owner.
 	order, owner, from []uint32
 	// marks[i] is scratch space of versions: how transaction i used the current key.
 	marks []keyMark
@@ -321,8 +322,8 @@ func (c *checker) sortByKey() {
 	}
 }
 
-// internal notes transactions that contradict themselves. A read returns another version of a row than the transaction
-// has read or written before.
+// internal notes transactions that contradict themselves: a read returns a version of a row other than the version that
+// the transaction read or wrote before.
 func (c *checker) internal() {
 	last := make([]uint32, len(c.h.keys)) // the previous operation on the same key, plus one
 	for i := range uint32(c.n) {
@@ -340,7 +341,7 @@ func (c *checker) internal() {
 			if !o.known() {
 				continue
 			}
-			// A transaction cannot observe its own version before it wrote the row.
+			// A transaction cannot observe its own version before it writes the row.
 			if o.version == id && (before <= first || !c.wroteBefore(i, o.key, uint32(k))) {
 				c.note(Internal, evidence{a: i, b: initial, key: o.key, version: o.version})
 				continue
@@ -374,7 +375,7 @@ func (c *checker) wroteBefore(i, key, n uint32) bool {
 }
 
 // realTime adds the real-time order. It uses additional nodes, called instants. An instant stands for all answers since
-// the previous instant. It follows each of them and precedes everything that is sent later:
+// the previous instant. It follows the answered transactions and precedes all transactions that are sent later:
 //
 //	T1 -> instant 1 -> instant 2 -> ... -> T2
 //
@@ -451,11 +452,12 @@ func (c *checker) sessions() {
 			answered++
 		}
 		switch {
-		// The answered transaction was sent after past, so it follows everything that past follows and can replace it.
+		// The answered transaction was sent after past, so it follows everything that past follows and can replace past.
 		case answered == 1 && waiting[0].turn == turn:
 			past = waiting[0].i
 			turn++
-		// Several answers arrived, or one that is concurrent with past, so a new node must follow all of them.
+		// Several answers arrived, or an answer to a transaction that is concurrent with past. A new node must follow all of
+		// these transactions.
 		case answered > 0:
 			join := c.g.node()
 			if turn > 0 {
@@ -471,7 +473,7 @@ func (c *checker) sessions() {
 		if turn > 0 {
 			c.g.add(past, i, c.sessionEdge(past))
 		}
-		// An unknown transaction has no answer, so nothing in the session follows it.
+		// An unknown transaction has no answer, so no transaction of the session follows it.
 		if t[i].status == txn.Committed {
 			at := len(waiting)
 			for at > 0 && t[waiting[at-1].i].answered > t[i].answered {
@@ -492,8 +494,8 @@ func (c *checker) sessionEdge(past uint32) Dependency {
 }
 
 // cycle looks for a cycle that the level rules out, starting with the worst kind, and returns the smallest cycle of
-// this kind. If a cycle that needs the order in time is shorter, cycle returns that too, because it is easier to
-// understand.
+// this kind. If a cycle that needs the order in time is shorter, cycle also returns the shorter cycle, because it is
+// easier to understand.
 func (c *checker) cycle(all mask, snapshots bool) (worst, shorter []hop) {
 	cyclic := c.g.components(all, nil, snapshots)
 	if cyclic.count == 0 {
@@ -506,7 +508,8 @@ func (c *checker) cycle(all mask, snapshots bool) (worst, shorter []hop) {
 	items := maskOf(WW, WR, RW)
 	data := items | maskOf(PredicateRW)
 	process := data | maskOf(Session)
-	// The first edge is taken from first and the others from rest. The kinds are in the order of the Anomaly constants.
+	// The first edge of a cycle is taken from first and all further edges from rest. The kinds are in the order of the
+	// Anomaly constants.
 	for _, kind := range []struct {
 		all, first, rest mask
 		snapshots        bool

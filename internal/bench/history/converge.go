@@ -43,8 +43,8 @@ func Converged(copies []Copy) workload.Check {
 				differs = append(differs, fmt.Sprintf("%s %d, not %d", name, y, x))
 			}
 		}
-		// The digest is the most precise comparison, but it describes nothing, so it is reported only if counts and sums
-		// agree.
+		// The digest is the most precise comparison, but it cannot describe a difference, so it is reported only if counts
+		// and sums agree.
 		if len(differs) == 0 && a.Digest != b.Digest {
 			differs = append(differs, "other values or other rows")
 		}
@@ -62,8 +62,8 @@ func Converged(copies []Copy) workload.Check {
 	return c
 }
 
-// agreement describes the number of partitions and of their copies. The rows that every node stores count as part of
-// the partitions.
+// agreement describes the number of partitions and of their copies. The rows that every node stores do not count as a
+// separate partition.
 func agreement(copies []Copy) string {
 	n, partitions := 0, map[int]struct{}{}
 	for i := range copies {

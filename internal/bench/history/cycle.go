@@ -2,9 +2,9 @@ package history
 
 import "slices"
 
-// patience is the maximum number of edges that the search for the shortest cycle inspects. A history full of cycles is
-// thus judged within seconds. The search starts with small components, so the cycle is small even if the search gives
-// up.
+// patience is the maximum number of edges that the search for the shortest cycle inspects. It limits the check of a
+// history full of cycles to seconds. The search starts with small components, so it finds a small cycle even if it
+// gives up.
 const patience = 50_000_000
 
 // hop is a step of a cycle between transactions.
@@ -45,7 +45,7 @@ func (s *search) shift() int {
 }
 
 // shortest returns a shortest cycle with the first edge in first and all other edges in rest, within the given
-// components. It returns nil if there is none, or if the search runs out of patience first.
+// components. It returns nil if there is no such cycle, or if the search first exhausts its budget of edges.
 func (s *search) shortest(within components, first, rest mask) []hop {
 	s.components = within
 	size := make([]uint32, s.count+1)
@@ -101,8 +101,8 @@ func (s *search) from(root uint32, first, rest mask, bound uint32) ([]hop, uint3
 	return nil, 0
 }
 
-// expand discovers the successors of x, either over edges of length 0 or over the other edges. It returns true if an
-// edge leads back to the root within the bound.
+// expand discovers the successors of x, over edges of length 0 if free is set and over edges of length 1 otherwise. It
+// returns true if an edge leads back to the root within the bound.
 func (s *search) expand(x, root uint32, m mask, bound uint32, free bool) (hop, bool) {
 	v := x >> s.shift()
 	if s.snapshots {
@@ -111,7 +111,7 @@ func (s *search) expand(x, root uint32, m mask, bound uint32, free bool) (hop, b
 			return s.discover(hop{x, x | commit, link}, root, bound, free)
 		}
 	}
-	if free != (v >= s.txns) { // all edges of additional nodes are links, and only theirs
+	if free != (v >= s.txns) { // exactly the edges of additional nodes are links
 		return hop{}, false
 	}
 	edges := s.g.edges[s.g.first[v]:s.g.first[v+1]]
@@ -131,7 +131,7 @@ func (s *search) expand(x, root uint32, m mask, bound uint32, free bool) (hop, b
 	return hop{}, false
 }
 
-// discover records that h leads to a node. It returns true if that node is the root.
+// discover records that h leads to a node. It returns true if this node is root.
 func (s *search) discover(h hop, root, bound uint32, free bool) (hop, bool) {
 	y, depth := h.to, s.distTo[h.from]
 	if !free {
@@ -167,7 +167,7 @@ func (s *search) path(root uint32, last hop) ([]hop, uint32) {
 	for _, h := range hops {
 		h.from, h.to = h.from>>s.shift(), h.to>>s.shift()
 		switch {
-		// Links are not steps of their own: they extend the step that led to them.
+		// Links are not separate steps: they extend the step that led to them.
 		case h.dependency != link:
 			out = append(out, h)
 		case len(out) > 0:

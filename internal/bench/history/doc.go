@@ -4,12 +4,13 @@
 // levels allow some cycles: see isolation, and graph.components for snapshots.
 //
 // Transactions also scan ranges. The reads before a scan identify the rows that it found, and therefore also the rows
-// of the history that it did not find. The first writer of such a row follows the scan, so a phantom is an ordinary
-// edge.
+// of the history that it did not find. The first writer of such a row follows the scan, so a phantom becomes an
+// ordinary edge of the graph.
 //
-// The check is cheap and exact because a version is named by the transaction that wrote it: it is recorded, not
-// guessed, which transaction read from which. Transactions also report the version that they overwrite, so the order of
-// a row's versions is a chain. A checker that sees only values must infer both (Elle, section 4).
+// The check is cheap and exact because a version is named after the transaction that wrote it. The history thus records
+// which transaction read from which, and nothing has to be guessed. Transactions also report the version that they
+// overwrite, so the order of a row's versions is a chain. A checker that sees only values must infer both (Elle,
+// section 4).
 //
 // Recording needs no support from an engine. Trace wraps a stored procedure so that the version of a row is stored in
 // the row's value; the wrapped procedure appends to its result the versions that it read and overwrote. Tap is a layer

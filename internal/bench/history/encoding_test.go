@@ -65,11 +65,11 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// anySize exceeds the size of any test file.
+// anySize is larger than any test file.
 var anySize = Size{1 << 40, 1 << 40}
 
-// TestReadFileIsBounded checks that reading stops once a file exceeds its announced size or has longer keys; it might
-// have no end.
+// TestReadFileIsBounded checks that reading stops once a file exceeds its announced size, or has keys that are too
+// long. Such a file might have no end.
 func TestReadFileIsBounded(t *testing.T) {
 	file := func(transactions int, key string) io.Reader {
 		var b bytes.Buffer

@@ -60,7 +60,7 @@ func (c *clients) Complete(o txn.Outcome) {
 	c.send(int(c.clientOf(o.ID)))
 }
 
-// hot returns a generator of transactions on few rows: reads, transfers, blind writes and deletions.
+// hot returns a generator of conflicting transactions on few rows: reads, transfers, blind writes and deletions.
 func hot(rows int) func(*rand.Rand) string {
 	return func(r *rand.Rand) string {
 		p := r.Perm(rows)
@@ -130,8 +130,8 @@ func TestBrokenEngines(t *testing.T) {
 	for _, tc := range []struct {
 		engine   *protocol.Engine
 		topology *geo.Topology
-		// keeps are the strongest levels that all histories of the variant have. The variant must violate all levels that
-		// these do not imply.
+		// keeps are the strongest levels that all histories of the variant satisfy. The variant must violate all levels that
+		// these levels do not imply.
 		keeps     []isolation.Level
 		converges bool
 		length    time.Duration
@@ -176,8 +176,8 @@ func TestBrokenEngines(t *testing.T) {
 	}
 }
 
-// TestCalvin checks that Calvin is strictly serializable with each ordering, under any network faults. The position of
-// a transaction in the order, even of a read, is fixed between its sending and its answer.
+// TestCalvin checks that Calvin is strictly serializable with each ordering, under any network faults. Every
+// transaction, even a read, gets its position in the order between its sending and its answer.
 func TestCalvin(t *testing.T) {
 	for _, ordering := range []string{"leader", "consensus", "epochs"} {
 		for shape, topology := range map[string]*geo.Topology{

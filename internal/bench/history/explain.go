@@ -9,8 +9,8 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// verdict completes the verdict with an explanation: of an anomaly that needs no cycle, of the given cycle and a
-// shorter cycle, or of nothing if the history passed.
+// verdict completes the verdict and explains it. The explanation covers an anomaly that needs no cycle, or the given
+// cycle and a shorter cycle. It is empty if the history passed.
 func (c *checker) verdict(cycle, shorter []hop) *Verdict {
 	_, snapshots := dependencies(c.v.Level)
 	x := &explainer{h: c.h, writer: c.writer, snapshots: snapshots}
@@ -51,7 +51,7 @@ func classify(cycle []hop) Anomaly {
 	}
 	a := G0
 	switch antis := n[RW] + n[PredicateRW]; {
-	// Snapshot isolation allows a cycle exactly if it has two adjacent anti-dependencies.
+	// Snapshot isolation allows a cycle exactly if the cycle has two adjacent anti-dependencies.
 	case antis > 1 && adjacent:
 		a = item(G2Item, G2)
 	case antis > 1:
@@ -71,7 +71,7 @@ func classify(cycle []hop) Anomaly {
 	return a
 }
 
-// commonName returns the common name of the smallest cycles of some kinds, or "".
+// commonName returns the common name of a small cycle of a well-known kind, or "".
 func commonName(cycle []hop) string {
 	var shape strings.Builder
 	for _, h := range cycle {
@@ -130,8 +130,8 @@ func instant(d time.Duration) string { return d.Round(time.Microsecond).String()
 // are omitted.
 const maxExplained = 24
 
-// left reports whether transaction k of n is omitted. For the first omitted transaction, it also returns how many are
-// omitted.
+// left reports whether transaction k of n is omitted. For the first omitted transaction, first is the number of omitted
+// transactions; otherwise it is 0.
 func left(k, n int) (out bool, first int) {
 	if n <= maxExplained || k < maxExplained/2 || k >= n-maxExplained/2 {
 		return false, 0
@@ -194,7 +194,7 @@ func (x *explainer) id(i uint32) txn.ID { return x.h.txns[i].id }
 
 // cycle returns the steps of a cycle, and its explanation.
 func (x *explainer) cycle(a Anomaly, cycle []hop) (steps []Step, explanation string) {
-	// For a reader it is easiest to start with a read that another transaction's write made stale, and to end with the
+	// For a reader, it is easiest to start with a read that another transaction's write made stale, and to end with the
 	// order in time.
 	if k := slices.IndexFunc(cycle, func(h hop) bool { return h.dependency == RW || h.dependency == PredicateRW }); k > 0 {
 		cycle = slices.Concat(cycle[k:], cycle[:k])
@@ -270,7 +270,7 @@ func (x *explainer) step(h hop) Step {
 			s.Text = fmt.Sprintf("%s wrote %s after %s had written it", b, key, a)
 		}
 	case RW, PredicateRW:
-		// read is the operation that saw the replaced version; scan is the scan that did not find it.
+		// read is the operation that saw the replaced version; scan is the scan that did not find the row.
 		var read, scan *op
 		ops := x.h.opsOf(h.from)
 		saw := func(k uint32, match func(*op) bool) bool {
@@ -333,9 +333,9 @@ func (x *explainer) rangeOf(o *op) string {
 	return fmt.Sprintf("from %s up to %s", x.nameOf(x.h.bounds[o.key]), x.nameOf(x.h.bounds[o.version]))
 }
 
-// replaced returns the write of transaction i that direct accepts, which reports the version that it overwrote. If
-// there is none, it returns a write without such a report at a key that infer accepts. If i has reported no operations,
-// this may be another transaction's read of a version that i wrote.
+// replaced returns a write of transaction i that reports its overwritten version and that direct accepts. If there is
+// none, it returns a write without such a report, of a key that infer accepts. If i has reported no operations, the
+// result may be another transaction's read of a version that i wrote.
 func (x *explainer) replaced(i uint32, direct func(*op) bool, infer func(key uint32) bool) (o *op, isDirect bool) {
 	ops := x.h.opsOf(i)
 	for k := range ops {

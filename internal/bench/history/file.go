@@ -65,7 +65,7 @@ func (w *Writer) Add(t *Txn) {
 	b = AppendOps(b, t.Ops)
 	w.buf = b
 	size := len(b) - 4
-	// A reader would refuse this record, and with it the whole file.
+	// A reader would refuse the whole file because of this record.
 	if size > maxRecord {
 		w.err = fmt.Errorf("transaction %v with %d operations takes %d bytes of history, over %d", t.ID, len(t.Ops), size, maxRecord)
 		return
@@ -137,7 +137,7 @@ func (r *Reader) readHeader() error {
 	return err
 }
 
-// cut replaces the errors of a truncated file by an error that says so.
+// cut replaces the errors of a truncated file with an error that describes the cause.
 func cut(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return errors.New("the file ends early: its writer was not closed")
@@ -194,7 +194,7 @@ func (r *Reader) next(t *Txn) error {
 		if err != nil {
 			return err
 		}
-		// A record that was lost or duplicated within the file shows here.
+		// The number of transactions reveals a record that was lost or duplicated within the file.
 		if n != r.n {
 			return fmt.Errorf("the file says that it has %d transactions, but %d were read", n, r.n)
 		}

@@ -9,8 +9,8 @@ type graph struct {
 	first  []uint32 // index of each node's first edge; the next node's first edge is the end
 	edges  []uint32 // the target, with the dependency in the top 3 bits
 	counts [link + 1]int
-	added  uint32 // number of nodes that node added in this pass
-	base   uint32 // number of nodes without them
+	added  uint32 // number of nodes added in this pass
+	base   uint32 // number of nodes at the start of a pass
 	fill   bool
 	cursor []uint32
 }
@@ -23,7 +23,7 @@ const (
 // newGraph returns a graph of n nodes in its counting pass.
 func newGraph(n int) *graph { return &graph{first: make([]uint32, n+1), base: uint32(n)} }
 
-// node adds a node and returns its number. Both passes must add the same nodes.
+// node adds a node and returns its number. Both passes must add the same nodes in the same order.
 func (g *graph) node() uint32 {
 	n := g.base + g.added
 	g.added++
@@ -79,13 +79,14 @@ const (
 	commit = 1
 )
 
-// leaving returns the dependencies in m with edges that leave a start, and those with edges that leave a commit.
+// leaving returns the dependencies in m whose edges leave a start, and the dependencies in m whose edges leave a
+// commit.
 func (m mask) leaving() [2]mask {
 	rw := maskOf(RW, PredicateRW)
 	return [2]mask{start: m & rw, commit: m&^rw | maskOf()}
 }
 
-// lands returns the start or commit of node w at which an edge arrives that leaves from.
+// lands returns the start or commit of node w at which an edge with dependency d arrives that leaves from node from.
 func lands(from, w uint32, d Dependency) uint32 {
 	switch d {
 	case RW, PredicateRW:
@@ -96,8 +97,8 @@ func lands(from, w uint32, d Dependency) uint32 {
 	return w<<1 | start
 }
 
-// components holds the strongly connected components of at least two nodes. For each node, of has the number of its
-// component, from 1, or 0 if it is in none.
+// components holds the strongly connected components of at least two nodes. of[v] is the number of node v's component,
+// from 1, or 0 for a node that is in no component.
 type components struct {
 	of    []uint32
 	count uint32

@@ -28,8 +28,8 @@ type Txn struct {
 // History is the history of the clients of all regions, in memory. It takes 40 bytes per transaction and 16 per
 // operation, and stores each key once.
 type History struct {
-	// ClockError is the maximum offset between the clocks of two clients. A transaction counts as answered before another
-	// was sent only if the interval between them is longer.
+	// ClockError is the maximum offset between the clocks of two clients. One transaction counts as answered before
+	// another transaction was sent only if the interval between these events is longer.
 	ClockError time.Duration
 	// KeyName formats a key in explanations; nil means txn.Key.String.
 	KeyName func(txn.Key) string
@@ -155,9 +155,9 @@ type Size struct{ Transactions, Operations int64 }
 // keyBytes is the maximum size of all keys of a file, in bytes per operation.
 const keyBytes = 64
 
-// ReadFile appends the history in a file: see Writer. It fails if the file exceeds its announced size, or if its keys
-// are longer than the keys of any workload. The sender therefore cannot cause more memory usage than announced.
-// ClockError becomes the file's clock error if that is larger.
+// ReadFile appends the history in a file: see Writer. It fails if the file exceeds most, the announced size, or if its
+// keys are longer than the keys of any workload. A file therefore cannot take more memory than announced. ReadFile
+// raises ClockError to the file's clock error if that is larger.
 func (h *History) ReadFile(from io.Reader, most Size) error {
 	r, err := NewReader(from)
 	if err != nil {

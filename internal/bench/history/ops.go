@@ -25,10 +25,10 @@ const Initial txn.ID = 0
 
 // Op is an operation of a transaction on a row, or on the rows of a range.
 //
-// A scan follows the reads of the rows that it found, including deleted rows. It found exactly those rows of its range
-// that its transaction reads or writes in an operation before the scan. All other rows were absent for the scan, in
-// their initial version. The range of a scan that stopped early, for example because it had found enough rows, covers
-// only the scanned part.
+// In a list of operations, a scan follows the reads of the rows that it found, including deleted rows. It found exactly
+// the rows of its range that its transaction reads or writes before the scan in this list. All other rows were absent,
+// in their initial version. A scan may stop early, for example because it found enough rows; its range then covers only
+// the scanned part.
 type Op struct {
 	// Key is the key of the row, or the smallest key of a scan's range.
 	Key txn.Key
@@ -60,14 +60,14 @@ const (
 	opNth         // Nth follows
 	opSameKey     // the key of the previous operation
 	opSameVersion // the version of the previous operation
-	opScan        // To follows the key, and nothing else does
+	opScan        // only To follows the key
 )
 
 // minOp is the minimum encoded size of an operation in bytes.
 const minOp = 1
 
 // AppendOps appends the number of operations and the operations. A read of a row with an integer key takes about 12
-// bytes, a write of the row that was just read takes 1, and a scan between integer keys 20.
+// bytes, a write of the row that was just read takes 1 byte, and a scan between integer keys takes 20 bytes.
 func AppendOps(b []byte, ops []Op) []byte {
 	b = codec.AppendUvarint(b, uint64(len(ops)))
 	var last Op

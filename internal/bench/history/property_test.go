@@ -51,7 +51,7 @@ func TestSerialHistoriesPass(t *testing.T) {
 	}
 }
 
-// rowState is the state of a row that a transaction finds.
+// rowState is the state of a row as a transaction sees it.
 type rowState struct {
 	version txn.ID
 	nth     uint8
@@ -71,9 +71,9 @@ const (
 )
 
 // interleaved returns a small random history of overlapping transactions on a database with snapshots and the
-// first-committer-wins rule. wrong is the amount, in quarters, of deviations from this behavior. With two sites, each
-// site has separate snapshots and learns the commits of the other site later: parallel snapshot isolation (Sovran et
-// al. 2011).
+// first-committer-wins rule. wrong is the frequency of deviations from this behavior; 0 means none. With two sites,
+// each site has separate snapshots and learns the commits of the other site later: parallel snapshot isolation (Sovran
+// et al. 2011).
 func interleaved(r *rand.Rand, n, wrong int, sites sites, scans bool) []Txn {
 	keys := make([]txn.Key, 1+r.IntN(4))
 	now := [2]map[txn.Key]rowState{{}, {}}
@@ -134,7 +134,7 @@ func interleaved(r *rand.Rand, n, wrong int, sites sites, scans bool) []Txn {
 			if o := s.read(key); kind < 2 && !slices.Contains(x.Ops, o) {
 				x.Ops = append(x.Ops, o)
 			}
-			// For the first-committer-wins rule, commits count that this site has not received yet.
+			// For the first-committer-wins rule, commits that this site has not received yet count as well.
 			if latest := here[key]; kind == 0 || (s != latest || s != there[key]) && r.IntN(20) >= wrong {
 				continue
 			}
@@ -161,10 +161,10 @@ func interleaved(r *rand.Rand, n, wrong int, sites sites, scans bool) []Txn {
 	return out
 }
 
-// explained tries all executions and reports whether a level allows one that explains a small history. With snapshots,
-// an execution is an order of starts and commits. A transaction reads the state that was committed when it started. It
-// commits if no other transaction has meanwhile overwritten the versions that it overwrites. In a serial execution,
-// each transaction commits immediately after its start. Rows may have been loaded or not.
+// explained tries all executions and reports whether a level allows an execution that explains a small history. With
+// snapshots, an execution is an order of starts and commits. A transaction reads the state that was committed when it
+// started. It commits if, since its start, no other transaction has overwritten the versions that it overwrites. In a
+// serial execution, each transaction commits immediately after its start. Rows may have been loaded or not.
 func explained(txns []Txn, level isolation.Level) bool {
 	var in []Txn
 	seen := map[txn.ID]map[txn.Key]bool{}
@@ -190,7 +190,7 @@ func explained(txns []Txn, level isolation.Level) bool {
 		case t.Status == txn.Committed:
 			in = append(in, t)
 		case t.Status == txn.Unknown && seen[t.ID] != nil:
-			// An observed transaction has the writes that others read; the versions that it overwrote are unknown.
+			// An observed transaction has the writes that other transactions read; the versions that it overwrote are unknown.
 			t.Ops = nil
 			for k := range seen[t.ID] {
 				t.Ops = append(t.Ops, Op{Kind: Write, Key: k})
@@ -311,7 +311,8 @@ func readsFrom(t *Txn, keys []txn.Key, snapshot map[txn.Key]rowState) bool {
 	return true
 }
 
-// disturb replaces some versions and some outcomes. It returns false if some orders can no longer be distinguished.
+// disturb replaces some versions and some outcomes. It returns false if the history no longer distinguishes some
+// orders.
 func disturb(r *rand.Rand, txns []Txn) (complete bool) {
 	for range r.IntN(3) {
 		x := &txns[r.IntN(len(txns))]
@@ -330,14 +331,14 @@ func disturb(r *rand.Rand, txns []Txn) (complete bool) {
 		txns[r.IntN(len(txns))].Status = txn.Aborted
 	}
 	if r.IntN(2) == 0 {
-		// Let a scan miss a row that it had met.
+		// Let a scan miss a row that it had found.
 		x := &txns[r.IntN(len(txns))]
 		if at := slices.IndexFunc(x.Ops, func(o Op) bool { return o.Kind == Scan }); at > 0 && x.Ops[at-1].Kind == Read {
 			x.Ops = slices.Delete(x.Ops, at-1, at)
 		}
 	}
 	if r.IntN(10) == 0 {
-		// Let a blind write lose the version that it overwrote.
+		// Remove the overwritten version from a blind write.
 		if x := &txns[r.IntN(len(txns))]; len(x.Ops) > 0 {
 			if o := &x.Ops[len(x.Ops)-1]; o.Kind == Write {
 				o.Known, o.Version = false, Initial
@@ -349,8 +350,8 @@ func disturb(r *rand.Rand, txns []Txn) (complete bool) {
 }
 
 // TestAgreesWithAllExecutions compares Check with trying all executions: Check must deny a level exactly for the
-// histories that no execution explains. The levels must also be distinct. For any two levels without an implication,
-// some history has one but not the other.
+// histories that no execution explains. The levels must also be distinct: if one level does not imply another, some
+// history must satisfy the first level but not the second.
 func TestAgreesWithAllExecutions(t *testing.T) {
 	counts := map[string]int{}
 	apart := map[[2]isolation.Level]int{}
@@ -431,8 +432,8 @@ func TestSnapshotHistoriesPass(t *testing.T) {
 	}
 }
 
-// expand replaces each scan by reads of the rows in its range that it did not meet, out of all rows of the history.
-// These reads take the place of the scan.
+// expand replaces each scan by reads of the rows in its range that it did not find, out of all rows of the history.
+// These reads take the position of the scan.
 func expand(t testing.TB, txns []Txn) []Txn {
 	t.Helper()
 	var keys []txn.Key
@@ -469,7 +470,7 @@ func expand(t testing.TB, txns []Txn) []Txn {
 }
 
 // TestScansAgreeWithReads compares the verdicts on histories with scans and on their translations into reads. In a
-// translation, a transaction reads each row that its scan did not meet and finds it missing, so the graph has a
+// translation, a transaction reads each row that its scan did not find and finds it missing, so the graph has a
 // separate dependency for each such row.
 func TestScansAgreeWithReads(t *testing.T) {
 	counts := map[string]int{}
@@ -568,8 +569,8 @@ func TestMutatedReads(t *testing.T) {
 			caught++
 			continue
 		}
-		// The reader then fits between the write of that version and its replacement, which must be concurrent with the
-		// reader.
+		// The history then has an order in which the reader is between the write of that version and its replacement. The
+		// replacing transaction must be concurrent with the reader.
 		equivalent++
 	}
 	t.Logf("%d caught, %d with another order", caught, equivalent)
@@ -601,8 +602,8 @@ func TestClockError(t *testing.T) {
 	}
 }
 
-// TestClientThatGaveUp checks that a client that gave up on an answer has received all earlier answers, although the
-// late answer arrives later.
+// TestClientThatGaveUp checks that a client that gave up on one answer is ordered after all earlier answers, although
+// the late answer arrives afterwards.
 func TestClientThatGaveUp(t *testing.T) {
 	h := parseHistory(t, `
 		1 west/0 0-5 ok rx0 wx0
@@ -623,10 +624,10 @@ func TestClientThatGaveUp(t *testing.T) {
 	}
 }
 
-// FuzzCheck checks that any history gets a verdict, with an explanation of connected steps.
+// FuzzCheck checks that Check returns a verdict for any history, with an explanation whose steps are connected.
 func FuzzCheck(f *testing.F) {
 	f.Add([]byte{3, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20})
-	// Two rows of a cycle were found missing, and a scan had met only one of them.
+	// A transaction found two rows of a cycle missing, and a scan had found only one of them.
 	f.Add([]byte("00000001001000100200000000280800700A908080\x1d0+00100A0000000000000020%8000a02\xeb0800"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		next := func() int {

@@ -6,8 +6,9 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// Lookup returns the version of row k that the running transaction would read now: its writer, and the number of that
-// transaction's write of the row (0 if unknown). The recorder calls it only before the transaction's first write of k.
+// Lookup returns the version of row k that the running transaction would read now: its writer, and the number of this
+// write among the writer's writes of the row (0 if unknown). The recorder calls Lookup only before the transaction's
+// first write of k.
 type Lookup func(k txn.Key) (writer txn.ID, nth uint8, known bool)
 
 // Recorder is a procedure's view of the database that records its reads and the versions that it overwrites. Reset
@@ -16,7 +17,8 @@ type Recorder struct {
 	ctx    txn.Ctx
 	lookup Lookup
 	ops    []Op
-	// last maps a row to the indexes of its last read and last write in ops, plus one. It is nil up to few operations.
+	// last maps a row to the indexes of its last read and last write in ops, plus one. It is nil until ops has more than
+	// few operations.
 	last map[txn.Key][2]int
 }
 
@@ -107,7 +109,7 @@ func (r *Recorder) Scan(g txn.Range, f func(txn.Key, []byte) bool) error {
 	err := r.ctx.Scan(g, func(k txn.Key, value []byte) bool {
 		r.read(k, false)
 		more := f(k, value)
-		// The scan stopped here, so it is no evidence about rows beyond this one.
+		// The scan stopped here, so it is no evidence about further rows.
 		if rows++; !more || rows == g.Limit {
 			if g.Reverse {
 				seen.From = k
@@ -143,7 +145,7 @@ func (r *Recorder) nth(k txn.Key) uint8 {
 
 func (r *Recorder) write(k txn.Key, gone bool) {
 	if o := r.find(Write, k); o != nil {
-		// 254 stands for any larger number of writes; no reader can then take an early write for the last one.
+		// The number saturates at 254. It must not wrap around, or an early write could look like the last write.
 		o.Nth = min(o.Nth+1, math.MaxUint8-1)
 		o.Gone = gone
 		return

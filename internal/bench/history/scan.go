@@ -8,24 +8,24 @@ import (
 
 // scans holds the checker's state for transactions that scanned ranges.
 //
-// A scan finds each row of its range that its transaction has not met missing, in the initial version. The writer of
-// the row's first version therefore follows the scan (Adya's predicate-anti-dependency); otherwise the scan would have
-// met the row. A range may be wide and meet few rows, for example all orders from the oldest open order on. Adding
+// To a scan, a row of its range that its transaction has not used is absent, in the initial version. The writer of the
+// row's first version therefore follows the scan (Adya's predicate-anti-dependency); otherwise the scan would have
+// found the row. A range may be wide and contain few rows, for example all orders since the oldest open order. Adding
 // these dependencies one by one would be too expensive. Instead, the rows are the leaves of a binary tree in which
-// links lead down to the writers of the first versions. Between two rows that it met, a scan needs at most two nodes
-// per level.
+// links lead down to the writers of the first versions. For the gap between two rows that it found, a scan needs edges
+// to at most two nodes per level.
 type scans struct {
 	list []scan
 	// keys lists, in order, the rows that committed transactions used and that some scan covers. rank[k] is the index of
-	// key k in it, plus one.
+	// key k in keys, plus one.
 	keys []uint32
 	rank []uint32
-	// all is used for scans that meet deleted rows, and kept for scans that do not. kept omits the rows that a
-	// transaction is known to have deleted: a scan that has not met such a row may precede its first version or follow
+	// all is used for scans that report deleted rows, and kept for scans that do not. kept omits the rows that a
+	// transaction is known to have deleted: a scan that did not find such a row may precede its first version or follow
 	// its deletion.
 	all, kept rows
-	// predicate has a bit per operation. It is set for a read of a deleted row that a scan met. It is also set for a
-	// write of a row that an earlier scan of its transaction had not met.
+	// predicate has a bit per operation. The bit is set for a read of a deleted row that a scan found. It is also set for
+	// a write of a row that an earlier scan of the same transaction did not find.
 	predicate []uint64
 	touches   []touch // of the current transaction
 }
@@ -35,13 +35,13 @@ type scan struct {
 	operation, txn, from, to uint32
 }
 
-// touch is an operation on the row at index place of keys.
+// touch is an operation on the row keys[place].
 type touch struct {
 	place, operation uint32
 }
 
 // rows holds two counts for each index of keys, over all rows before it: rows with a version other than the initial
-// version, and rows known to have been loaded. The former are the leaves of the tree.
+// version, and rows known to have been loaded. The rows of the first count are the leaves of the tree.
 type rows struct {
 	written, loaded []uint32
 	tree
@@ -118,7 +118,7 @@ func (c *checker) covered() (keys []uint32) {
 	slices.SortFunc(union, func(a, b [2]string) int { return cmp.Compare(a[0], b[0]) })
 	n := 0
 	for _, r := range union {
-		// Ranges that overlap are merged, so that a single binary search finds the range of a key.
+		// Overlapping ranges are merged, so that a single binary search finds the range of a key.
 		if n > 0 && r[0] <= union[n-1][1] {
 			union[n-1][1] = max(union[n-1][1], r[1])
 		} else {
@@ -136,8 +136,9 @@ func (c *checker) covered() (keys []uint32) {
 	return keys
 }
 
-// rowsOf returns the rows about which a scan is evidence if it did not meet them; nil if there are none. nil applies to
-// scans without deleted rows if any outcome is unknown, because that transaction may have deleted any row.
+// rowsOf returns the rows whose absence from a scan is evidence; nil if there are none. It returns nil for a scan that
+// does not report deleted rows if any outcome is unknown, because a transaction with an unknown outcome may have
+// deleted any row.
 func (c *checker) rowsOf(s *scan) *rows {
 	switch {
 	case !c.h.ops[s.operation].gone():
@@ -149,8 +150,8 @@ func (c *checker) rowsOf(s *scan) *rows {
 }
 
 // eachScan visits the rows of every scan's range. It calls unmet with each range [from, to) of rows that the
-// transaction neither met before the scan nor writes. It calls touched with the operations on each other row; met
-// reports whether the transaction met the row before the scan.
+// transaction neither used before the scan nor writes. It calls touched with the transaction's operations on each
+// remaining row; met is set if the transaction used the row before the scan.
 func (c *checker) eachScan(unmet func(s *scan, from, to uint32), touched func(s *scan, on []touch, met bool)) {
 	p := c.scans
 	for at := range p.list {
@@ -167,7 +168,8 @@ func (c *checker) eachScan(unmet func(s *scan, from, to uint32), touched func(s 
 			for n < len(on) && on[n].place == on[0].place {
 				n++
 			}
-			// The operations on a row are in order, so the first one decides whether the row was met before the scan.
+			// The operations on a row are in order, so the first one decides whether the transaction used the row before the
+			// scan.
 			met := on[0].operation < s.operation
 			if met || slices.ContainsFunc(on[:n], func(t touch) bool { return c.h.ops[t.operation].write() }) {
 				if next < on[0].place {
@@ -184,7 +186,7 @@ func (c *checker) eachScan(unmet func(s *scan, from, to uint32), touched func(s 
 	}
 }
 
-// touch lists the operations of transaction i on rows that scans cover, by row and then in their order.
+// touch lists the operations of transaction i on rows that scans cover, ordered by row and then by position.
 func (c *checker) touch(i uint32) {
 	p := c.scans
 	p.touches = p.touches[:0]
@@ -198,8 +200,8 @@ func (c *checker) touch(i uint32) {
 	})
 }
 
-// judgeScans marks the operations that scans turn into predicate reads. It notes an anomaly if a scan did not meet a
-// loaded row. If the row was deleted later, the scan either meets it as a deleted row or is no evidence about it.
+// judgeScans marks the operations that scans turn into predicate reads. It notes an anomaly if a scan did not find a
+// loaded row. If the row was deleted later, the scan either finds it as a deleted row or is no evidence about it.
 func (c *checker) judgeScans() {
 	p := c.scans
 	mark := func(operation uint32) { p.predicate[operation/64] |= 1 << (operation % 64) }
@@ -241,13 +243,13 @@ func (c *checker) judgeScans() {
 	})
 }
 
-// stands reports whether an operation represents a predicate read: see predicate.
+// stands reports whether an operation counts as a predicate read: see predicate.
 func (p *scans) stands(operation uint32) bool {
 	return p.predicate[operation/64]>>(operation%64)&1 != 0
 }
 
-// plant adds the trees, and the dependencies of scans on them. plantLeaves links the leaves later, together with the
-// versions of their rows.
+// plant adds the trees to the graph, and edges from scans to the nodes of the trees. plantLeaves links the leaves
+// later, together with the versions of their rows.
 func (c *checker) plant() {
 	p := c.scans
 	for _, r := range [...]*rows{&p.all, &p.kept} {
@@ -292,7 +294,7 @@ func (c *checker) plantLeaves(ch *chain) {
 
 // tree is a binary tree whose nodes are nodes of the graph. Node 1 is the root, node x has the children 2x and 2x+1,
 // and the last nodes are the leaves. If the number of leaves is not a power of two, some nodes have leaves from both
-// ends of the order below them; cover does not use those.
+// ends of the order below them; cover does not use such nodes.
 type tree struct {
 	base, leaves uint32
 }

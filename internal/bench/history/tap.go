@@ -23,12 +23,12 @@ type TapConfig struct {
 	// Writer.Add is suitable.
 	Record func(t *Txn)
 	// Clock returns the time at which an answer arrives; nil means ClientEnv.Now. A driver whose Now lags must supply a
-	// clock: if an answer seems to be earlier than it was, the history contains an order that did not exist.
+	// clock: if an answer is recorded too early, the history contains an order that did not exist.
 	Clock func() time.Duration
 }
 
-// Tap is a layer between a protocol.Client and its environment. It replaces the procedures that the client calls by
-// their traced forms and records the results, without the client noticing. Use NewTap and Attach to create one.
+// Tap is a layer between a protocol.Client and its environment. It replaces the procedures that the client calls with
+// their traced forms and records the results, transparently for the client. Use NewTap and Attach to create one.
 type Tap struct {
 	protocol.ClientEnv
 	c     TapConfig
@@ -37,7 +37,7 @@ type Tap struct {
 	err   error
 
 	misclassified int64
-	example       string // describes the first of them
+	example       string // describes the first misclassified transaction
 }
 
 // call is a transaction in flight.
@@ -119,7 +119,7 @@ func (t *Tap) classify(hint *txn.Footprint, ops []Op, o *txn.Outcome) {
 }
 
 // Misclassified returns the number of committed transactions without an exact footprint for which the database reported
-// a wrong class (txn.Outcome.Class). The example describes the first one.
+// a wrong class (txn.Outcome.Class). example describes the first of these transactions.
 func (t *Tap) Misclassified() (n int64, example string) { return t.misclassified, t.example }
 
 // Finish records the transactions without an answer as unknown. It returns the first answer without a valid trace as an

@@ -18,8 +18,8 @@ type Taps struct {
 	taps []*Tap
 }
 
-// Client returns a constructor for clients of a region. newClient creates them, with a tap as their environment.
-// process is TapConfig.Client.
+// Client returns a constructor for clients of a region. It calls newClient to create a client, with a tap as the
+// client's environment. process is TapConfig.Client.
 func (x *Taps) Client(region string, process func(txn.ID) uint32, newClient func(protocol.ClientEnv) protocol.Client) func(protocol.ClientEnv) protocol.Client {
 	n := x.History.Region(region)
 	return func(env protocol.ClientEnv) protocol.Client {

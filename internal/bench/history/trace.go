@@ -66,7 +66,7 @@ type stamps struct {
 	// deletes are the tables that may contain deleted rows.
 	deletes txn.Tables
 
-	// key, writer and nth describe the row of the last Get; the recorder asks for its version next.
+	// key, writer and nth describe the row of the last Get, whose version the recorder looks up next.
 	key    txn.Key
 	writer txn.ID
 	nth    uint8
@@ -85,7 +85,7 @@ func (s *stamps) Get(k txn.Key) ([]byte, error) {
 	return value, nil
 }
 
-// split splits a stored value and remembers its version.
+// split splits a stored value and stores its version in s.
 func (s *stamps) split(k txn.Key, stored []byte) (value []byte, gone bool) {
 	s.key = k
 	value, s.writer, s.nth, gone = splitStamp(k, stored)
@@ -96,7 +96,7 @@ func (s *stamps) split(k txn.Key, stored []byte) (value []byte, gone bool) {
 // be deleted.
 const moreRows = 16
 
-// Scan skips deleted rows; the recorder records them.
+// Scan hides deleted rows from the procedure, but records reads of them.
 func (s *stamps) Scan(r txn.Range, f func(txn.Key, []byte) bool) error {
 	left, limit := r.Limit, r.Limit
 	if limit > 0 && s.deletes.Has(r.From.Table()) {
@@ -152,9 +152,9 @@ func (s *stamps) lookup(k txn.Key) (txn.ID, uint8, bool) {
 	return s.writer, s.nth, true
 }
 
-// tracing records on top of stamps. A write reads the row first, to learn the version that it overwrites. The database
-// sees this as a read, so the history is checked with it. Rows of groups are written without a read: they are mostly
-// new, and a transaction need not declare the rows that it writes.
+// tracing is a Recorder on top of stamps. Before the first write of a row, it reads the row to learn the overwritten
+// version. To the database this is an ordinary read, so the history contains it. Rows of groups are written without a
+// read: they are mostly new, and a transaction need not declare the group rows that it writes.
 type tracing struct {
 	Recorder
 	stamps  stamps
@@ -189,8 +189,8 @@ func (t *tracing) readFirst(k txn.Key) {
 
 var errTracedArgs = errors.New("the arguments of a traced call do not start with a transaction's id")
 
-// tracedArgs splits the arguments of a traced call into the transaction's ID, which names versions, and the procedure's
-// arguments.
+// tracedArgs splits the arguments of a traced call into the transaction's ID and the procedure's own arguments. The ID
+// identifies the versions that the call writes.
 func tracedArgs(args []byte) (txn.ID, []byte, error) {
 	r := codec.NewReader(args)
 	id := r.ID()
@@ -203,9 +203,10 @@ func tracedArgs(args []byte) (txn.ID, []byte, error) {
 // Trace returns the traced form of a procedure. Its number is p's number plus Traced. Its arguments are the
 // transaction's ID (as written by codec.AppendID) and p's arguments. Its result ends with the operations: see
 // SplitTrace. The traced form also reads each row without a group that p only writes, to learn the overwritten version.
-// Tables in deleted may contain stamps of deleted rows. Scans skip these, so scans of such tables lose their limits in
-// the footprint. A database that runs traced procedures must not run any other writing procedures until it is loaded
-// again.
+//
+// Tables in deleted may contain stamps of deleted rows. Scans must skip these stamps, so the footprint declares scans
+// of such tables without limits. A database that runs traced procedures must not run any other writing procedures until
+// it is loaded again.
 func Trace(p *txn.Procedure, deleted txn.Tables) *txn.Procedure {
 	if p.ID >= Traced {
 		panic(fmt.Sprintf("history: procedure %s has number %d, which is not below %d", p.Name, p.ID, Traced))

@@ -150,7 +150,7 @@ func TestTraceDeletes(t *testing.T) {
 	}
 }
 
-// TestScanMeetsDeletedRows checks that a scan records the deleted rows that it meets, by their stamps, so that the
+// TestScanMeetsDeletedRows checks that a scan records the deleted rows that it finds, by their stamps, so that the
 // deleting transaction precedes the scan.
 func TestScanMeetsDeletedRows(t *testing.T) {
 	const queue = txn.Table(2)
@@ -238,7 +238,7 @@ var errUnreadable = errors.New("the row cannot be read")
 func (*unreadable) Get(txn.Key) ([]byte, error) { return nil, errUnreadable }
 
 // TestTraceOfWhatCannotBeRead checks a traced write-only procedure, which reads the rows that it overwrites. If such a
-// read fails, only the trace reports it, and the operations are unknown.
+// read fails, only the trace reports the error, and the operations are unknown.
 func TestTraceOfWhatCannotBeRead(t *testing.T) {
 	refused := errors.New("refused")
 	for name, tc := range map[string]struct {
@@ -359,7 +359,7 @@ func TestConverged(t *testing.T) {
 }
 
 // TestTapClasses checks the class of committed transactions with a hint footprint against the rows that they used. The
-// hint's rows may count or not, and rows that every node stores do not count.
+// class may or may not cover the other rows of the hint. It does not cover rows that every node stores.
 func TestTapClasses(t *testing.T) {
 	// Two regions have two partitions each: row n is in partition n mod 2, and its home is region n div 2 mod 2.
 	row := func(n uint64) history.Op { return history.Op{Key: txn.IntKey(1, n), Kind: history.Read} }
@@ -452,7 +452,7 @@ func TestTapTimes(t *testing.T) {
 	}
 }
 
-// clock is an environment in which only time passes.
+// clock is an environment with a clock that the test sets. It ignores everything else.
 type clock struct {
 	nowhere
 	now time.Duration
@@ -460,7 +460,7 @@ type clock struct {
 
 func (c *clock) Now() time.Duration { return c.now }
 
-// nowhere is an environment in which nothing happens; nobody is a client that does nothing.
+// nowhere is an environment that does nothing, and nobody is a client that does nothing.
 type (
 	nowhere struct{ protocol.ClientEnv }
 	nobody  struct{ protocol.Client }
@@ -470,9 +470,9 @@ func (nowhere) Now() time.Duration      { return 0 }
 func (nowhere) Submit(*txn.Transaction) {}
 func (nobody) Complete(txn.Outcome)     {}
 
-// TestTapLoadGenerator runs the load generator's clients through a tap. They must not notice it, the workload's
-// invariants must hold on the plain rows, and the history must be strictly serializable. Half of the clients time out
-// before their answers arrive.
+// TestTapLoadGenerator runs the load generator's clients through a tap. The clients must not notice the tap, the
+// workload's invariants must hold on the plain rows, and the history must be strictly serializable. Half of the clients
+// time out before their answers arrive.
 func TestTapLoadGenerator(t *testing.T) {
 	topology := simload.TwoRegions(2)
 	registry := txn.NewRegistry(history.TraceAll(smallbank.Procedures()...)...)

@@ -20,7 +20,7 @@ const (
 	// GarbageRead means that a transaction read or overwrote a version that was never written. It also means that
 	// transactions disagree on whether a version contains a row.
 	GarbageRead Anomaly = "garbage-read"
-	// PredicateReadMiss means that a scan did not meet a loaded row of its range, not even as a deleted row.
+	// PredicateReadMiss means that a scan did not find a loaded row of its range, not even as a deleted row.
 	PredicateReadMiss Anomaly = "predicate-read-miss"
 	// G1a (aborted read) means that a committed transaction read a version that an aborted transaction wrote.
 	G1a Anomaly = "G1a"
@@ -42,17 +42,18 @@ const (
 	// GSingleItem (for example read skew) is a cycle with exactly one anti-dependency: a read of a version that another
 	// transaction replaced.
 	GSingleItem Anomaly = "G-single-item"
-	// GSingle (for example a phantom) is the same with a predicate's anti-dependency: a scan did not meet a row.
+	// GSingle (for example a phantom) is GSingleItem with a predicate-anti-dependency: a scan did not find a row that
+	// another transaction added.
 	GSingle Anomaly = "G-single"
 	// GNonadjacentItem (for example a long fork) is a cycle with several anti-dependencies, of which no two are adjacent.
 	// Snapshot isolation rules out this anomaly, GSingleItem, G1 and LostUpdate. Adya calls it G-SIa or G-SIb, depending
 	// on the assumed starts of its transactions.
 	GNonadjacentItem Anomaly = "G-nonadjacent-item"
-	// GNonadjacent is the same with predicates.
+	// GNonadjacent is GNonadjacentItem with predicate-anti-dependencies.
 	GNonadjacent Anomaly = "G-nonadjacent"
 	// G2Item (for example write skew) is a cycle with several anti-dependencies.
 	G2Item Anomaly = "G2-item"
-	// G2 (for example write skew over a range) is the same with predicates.
+	// G2 (for example write skew over a range) is G2Item with predicate-anti-dependencies.
 	G2 Anomaly = "G2"
 )
 
@@ -67,14 +68,14 @@ const (
 	WR
 	// RW (anti-dependency): the first transaction read a version, and the second replaced it.
 	RW
-	// PredicateRW (predicate-anti-dependency): the first transaction scanned a range, and the second added a row there
-	// that the scan did not meet.
+	// PredicateRW (predicate-anti-dependency): the first transaction scanned a range, and the second added a row to the
+	// range that the scan did not find.
 	PredicateRW
 	// Session: the client had the answer of the first transaction before it sent the second.
 	Session
 	// RealTime: the answer of the first transaction arrived before the second was sent.
 	RealTime
-	// link is an edge from an additional node that stands for many edges. It is part of the edge that led to the node.
+	// link is an edge from an additional node that represents many edges. It is part of the edge that led to the node.
 	link
 )
 
@@ -103,17 +104,17 @@ type Stats struct {
 	UnknownCommitted int
 	Operations, Keys int
 	// Edges counts the edges of the graph by dependency: ww, wr, rw, predicate-rw, process, realtime. Real time has one
-	// edge per transaction. A single edge of a scan may stand for many rows.
+	// edge per transaction. A single edge of a scan may represent many rows.
 	Edges [link]int
 	// Unordered counts writes without a report of the overwritten version, for rows with several such writes. They follow
-	// the ordered versions, but their order among each other is unknown.
+	// the ordered versions, but their relative order is unknown.
 	Unordered int
-	// Unresolved counts reads of missing rows, and rows not met by scans, that are ambiguous: the row may not have
-	// existed yet, or may have been deleted.
+	// Unresolved counts reads of missing rows, and rows that scans did not find, for which two explanations are possible:
+	// the row did not exist yet, or it had been deleted.
 	Unresolved int
 	// Found counts the anomalies that need no cycle.
 	Found map[Anomaly]int
-	// Cyclic is the number of transactions in cycles of the kind found, if Anomaly is a cycle.
+	// Cyclic is the number of transactions in cycles of the reported kind, if Anomaly is a cycle.
 	Cyclic int
 	// Shortest is set if the search completed, so that no shorter cycle of this kind exists.
 	Shortest bool
@@ -123,7 +124,7 @@ type Stats struct {
 type Verdict struct {
 	Level  isolation.Level
 	Passed bool
-	// Anomaly is the first anomaly found, in the order of the constants. There may be others.
+	// Anomaly is the first anomaly found, in the order of the constants. The history may contain further anomalies.
 	Anomaly Anomaly
 	// Cycle is the smallest cycle found; To of each step is From of the next. For an anomaly that needs no cycle, it
 	// holds the steps that prove it.
@@ -133,7 +134,8 @@ type Verdict struct {
 	Transactions []Witness
 	// Explanation explains the anomaly in a few lines of text.
 	Explanation string
-	// Holds are the strongest levels that the history has if it does not have Level, in the order of isolation.Levels.
+	// Holds are the strongest levels that the history satisfies if it does not satisfy Level, in the order of
+	// isolation.Levels.
 	Holds []isolation.Level
 	Stats Stats
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// keyMark describes how a transaction used the current key. It is valid only if turn equals the checker's turn.
+// keyMark describes how a transaction used the current key. It is valid only if its turn equals checker.turn.
 type keyMark struct {
 	turn  uint32
 	write uint32 // index of its version in chain.versions, or 0
@@ -20,7 +20,7 @@ type version struct {
 	before uint32 // operation that overwrote the previous version, or unknownBefore
 	nth    uint8  // number of writes by the writer
 	row    presence
-	// witness is the transaction that reported row.
+	// witness is the transaction that reported the value of row.
 	witness uint32
 	// next holds up to two versions that overwrote this version; the second already proves an anomaly.
 	next [2]uint32
@@ -49,8 +49,8 @@ type chain struct {
 	key      uint32
 	versions []version
 	heads    []uint32 // versions for which the overwritten version is unknown
-	// tail is the last version of the chain that starts at the initial version, if several heads follow it in unknown
-	// order. after is the graph node that stands for these heads, or 0. tail is valid only if after is not 0.
+	// tail is the last version of the chain that starts at the initial version, if several heads follow this version in
+	// unknown order. after is the graph node that represents these heads, or 0. tail is valid only if after is not 0.
 	tail  uint32
 	after uint32
 }
@@ -153,8 +153,8 @@ func (c *checker) collect(ch *chain, from, to uint32) {
 	}
 }
 
-// look records whether a version contains the row, as observed by transaction i. It notes an anomaly if that
-// contradicts the earlier witness.
+// look records whether a version contains the row, as observed by transaction i. It notes an anomaly if this
+// contradicts the earlier observation by the version's witness.
 func (c *checker) look(ch *chain, v *version, i uint32, o *op) {
 	if v.row == unknownPresence {
 		v.row, v.witness = presenceOf(o), i
@@ -208,7 +208,7 @@ func (c *checker) connect(ch *chain, from, to uint32) {
 		}
 		other := ch.versions[u.next[0]].writer
 		a := IncompatibleOrder
-		// Both transactions read the version that they replaced, which makes it a lost update instead of a broken order.
+		// Both transactions read the version that they replaced, so this is a lost update rather than an incompatible order.
 		if c.mark(v.writer).read == p+1 && c.mark(other).read == p+1 {
 			a = LostUpdate
 		}
@@ -232,7 +232,7 @@ func (c *checker) connect(ch *chain, from, to uint32) {
 	for ch.versions[ch.tail].next[0] != 0 {
 		ch.tail = ch.versions[ch.tail].next[0]
 	}
-	// A single head has a definite place, the end of the chain.
+	// A single head has a definite position: the end of the chain.
 	if len(ch.heads) == 1 {
 		ch.versions[ch.tail].next[0] = ch.heads[0]
 	}
@@ -288,7 +288,7 @@ func (c *checker) emit(ch *chain, from, to uint32) {
 					maybeDeleted = d.write() && d.gone()
 				}
 			}
-			// If no transaction deletes the row, a missing row is the initial version: it does not exist yet.
+			// If no transaction deletes the row, a missing row is in its initial version: the row does not exist yet.
 			if !o.gone() || maybeDeleted {
 				if !g.fill {
 					c.v.Stats.Unresolved++

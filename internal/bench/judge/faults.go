@@ -67,7 +67,7 @@ func instant(d *time.Duration) *int64 {
 // LeftOut returns, for each node, the reason why its data is not inspected; empty if it is inspected. Once a fault has
 // removed nodes permanently, some remaining nodes may wait for them forever.
 func LeftOut(t *geo.Topology, lost []geo.NodeID, pending func(geo.NodeID) int) []string {
-	// Without losses, pending transactions are a fault of the database and excuse nothing.
+	// Without losses, pending transactions are a defect of the database, so every node is inspected.
 	if len(lost) == 0 {
 		return nil
 	}
@@ -83,7 +83,7 @@ func LeftOut(t *geo.Topology, lost []geo.NodeID, pending func(geo.NodeID) int) [
 	return out
 }
 
-// fastLinks converts the times at which links were too fast for a result.
+// fastLinks converts the times at which links were too fast to the form of a result.
 func fastLinks(in []fault.FastLink) []result.FastLink {
 	var out []result.FastLink
 	for _, f := range in {
@@ -93,7 +93,7 @@ func fastLinks(in []fault.FastLink) []result.FastLink {
 	return out
 }
 
-// deviations converts the unplanned actions on nodes and links for a result.
+// deviations converts the unplanned actions on nodes and links to the form of a result.
 func deviations(in []fault.Deviation) []result.Deviation {
 	var out []result.Deviation
 	for _, d := range in {

@@ -25,7 +25,7 @@ const (
 	// QuietWithin is the time after the last answer within which a database must have finished its work. A database that
 	// takes longer is not audited, and its run is Invalid.
 	QuietWithin = 2 * time.Minute
-	// leastMeasured is the shortest window for which a cancelled run gets a result.
+	// leastMeasured is the minimum measured time for which a cancelled run gets a result.
 	leastMeasured = time.Second
 )
 
@@ -40,14 +40,14 @@ type Facts struct {
 	// Measured holds the counts of clients and nodes.
 	result.Measured
 
-	// Timeline holds the faults and their progress; nil if the run has none. Deviations and FastLinks are unplanned
-	// actions, and times with links that were too fast.
+	// Timeline holds the faults and their progress; nil if the run has none. Deviations are unplanned actions on nodes and
+	// links. FastLinks are the times at which links were too fast.
 	Timeline   *fault.Timeline
 	Deviations []fault.Deviation
 	FastLinks  []fault.FastLink
 
-	// Unfinished is the number of transactions that nodes were still processing at the last poll. Audits holds the rows
-	// of all nodes once the database was quiescent, except for the nodes in its Out. It is nil if the database was not
+	// Unfinished is the number of transactions that nodes were still processing at the last poll. Audits holds the audits
+	// of all nodes except those in Audits.Out, taken once the database was quiescent. It is nil if the database was not
 	// quiescent within QuietWithin, or could not be audited; Unaudited then gives the reason.
 	Unfinished int
 	// Leader and Elections are the values of target.Activity at the last poll of the database.
@@ -64,7 +64,7 @@ type Facts struct {
 	historyChecks  []workload.Check
 }
 
-// Document returns the result of a run that played its whole schedule.
+// Document returns the result of a run that completed its schedule.
 func Document(f *Facts) (*result.Document, error) {
 	// An incomplete audit must count as no audit: the checks would compare sums over different rows.
 	if f.Audits != nil {
@@ -118,8 +118,8 @@ func (f *Facts) locateEndpoints() {
 }
 
 // Cancelled returns the result of a run that was cancelled when elapsed of its schedule had passed. The result covers
-// the complete repetitions or, if there is none, the measured part of the first window. It returns nil if nothing was
-// measured. It cuts the reports in place.
+// the complete repetitions or, if there is none, the measured part of the first window. Cancelled returns nil if
+// nothing was measured. It removes the data of later windows from the reports of f.
 func Cancelled(f *Facts, elapsed time.Duration) (*result.Document, error) {
 	s := load.PlanOf(f.Plan.Run.Spec.Load, 0)
 	complete := 0
@@ -133,7 +133,7 @@ func Cancelled(f *Facts, elapsed time.Duration) (*result.Document, error) {
 	message := fmt.Sprintf("cancelled after %v of %v", elapsed.Round(100*time.Millisecond), s.LastWindow())
 	if complete == 0 {
 		from, _ := s.Window(1)
-		// Within the first window, the measured part is the result; later, partial windows are dropped.
+		// A partial first window becomes the result; later partial windows are dropped.
 		if duration = elapsed - from; duration < leastMeasured {
 			return nil, nil
 		}
@@ -189,9 +189,9 @@ func (f *Facts) checks() (checks []workload.Check) {
 	return append(checks, f.historyChecks...)
 }
 
-// CheckHistory runs the checks of spec.verify on the history, and then releases it. Document calls it unless it was
-// called before. It needs no reports and takes most of the time, so callers call it before they read the reports, to
-// free its memory.
+// CheckHistory runs the checks of spec.verify on the history, and then releases the history. Document calls
+// CheckHistory unless the caller has already done so. The checks need no reports. A caller should run them before it
+// reads the reports, so that history and reports are not in memory at the same time.
 func (f *Facts) CheckHistory() {
 	if f.historyChecked || f.Unrecorded != nil {
 		return

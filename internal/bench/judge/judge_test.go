@@ -117,8 +117,8 @@ func killed(f *Facts) {
 }
 
 // places are the environments in which a run can be measured, each with its witnesses. TestOneJudge checks that the
-// same facts yield the same document and verdict, byte for byte, in each of them; only the fields that describe the
-// environment differ.
+// same facts yield the same document and verdict, byte for byte, in each environment, except for fields that describe
+// the environment.
 var places = map[string]func(*Facts){
 	"simulation": func(f *Facts) { f.Simulated, f.Emulation = true, "Simulated" },
 	"process": func(f *Facts) {

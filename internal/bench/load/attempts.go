@@ -33,8 +33,8 @@ func (t traits) learns(o *txn.Outcome) bool {
 	return t&inexact != 0 && (o.Status == txn.Committed || o.Status == txn.Aborted)
 }
 
-// hold keeps the state that client i needs to retry its transaction, to send it after the keying time, and to think
-// after it. In an open loop, keying and think times are ignored.
+// hold stores the state that client i needs to send its transaction after the keying time, to retry it, and to think
+// afterwards. In an open loop, keying and think times are ignored.
 func (m *Machine) hold(i int32, t *txn.Transaction, key, think time.Duration) {
 	if m.open() {
 		key, think = 0, 0
@@ -53,7 +53,7 @@ func (m *Machine) hold(i int32, t *txn.Transaction, key, think time.Duration) {
 }
 
 // backOff schedules another attempt of client i's transaction after an attempt with outcome o. It returns false if
-// there will be none.
+// there will be no further attempt.
 func (m *Machine) backOff(i int32, o *txn.Outcome, now time.Duration) bool {
 	if !m.retry.covers(o) || !m.running() {
 		return false
@@ -76,8 +76,8 @@ func (m *Machine) backOff(i int32, o *txn.Outcome, now time.Duration) bool {
 	return true
 }
 
-// again sends the next attempt of client i's transaction: the same call with a new ID. The transaction keeps its place
-// in the list by age.
+// again sends the next attempt of client i's transaction: the same call with a new ID. The transaction keeps its
+// position in the list of transactions in flight, which is ordered by age.
 func (m *Machine) again(i int32, now time.Duration) {
 	c, h := &m.clients[i], &m.held[i]
 	class := c.traits.classAfter(h.last)
@@ -100,8 +100,8 @@ func (m *Machine) again(i int32, now time.Duration) {
 // ReasonNotSent is the reason of transactions that were still being keyed in when their window closed.
 const ReasonNotSent = "not-sent"
 
-// withdraw ends the transactions that would only be sent after the window. A transaction in backoff gets the outcome of
-// its last attempt. A transaction that is being keyed in was never sent.
+// withdraw ends the transactions whose next attempt would start only after the window. A transaction in backoff gets
+// the outcome of its last attempt. A transaction that is being keyed in was never sent.
 func (m *Machine) withdraw(now time.Duration) {
 	for i := range m.held {
 		switch c := &m.clients[i]; c.state {
@@ -141,8 +141,8 @@ func (m *Machine) unlink(i int32) {
 	}
 }
 
-// attempt handles the timer of an attempt. It sends the attempt after id, or the first attempt, with this ID, unless
-// the transaction has timed out.
+// attempt handles the timer of an attempt; id is the ID of the last attempt, or of the first attempt if that is not
+// sent yet. It sends the next attempt, unless the transaction has timed out.
 func (m *Machine) attempt(id txn.ID, now time.Duration) {
 	i := m.clientOf(id)
 	switch c := &m.clients[i]; {

@@ -48,7 +48,7 @@ func MeasureDriver(ctx context.Context, s Schedule, epoch time.Time) *result.Dri
 	return d
 }
 
-// usage is the CPU time of this process and the quota periods of its cgroup, since their start.
+// usage is the CPU time of this process since its start, and the quota periods of its cgroup.
 type usage struct {
 	cpu                time.Duration
 	periods, throttled int64

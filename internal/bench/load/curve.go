@@ -10,8 +10,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload"
 )
 
-// Curve gives the share of the load over the time of a repetition. It is constant within each of many equal slices of
-// the measured window, so that its integral has an exact inverse.
+// Curve is the level of the load over the time of a repetition, as a share of the full load. It is constant within each
+// of many equal slices of the measured window, so that its integral has an exact inverse.
 type Curve struct {
 	duration, warmup time.Duration
 	levels           []float64 // of each slice, from 0 to 1
@@ -24,8 +24,8 @@ type Curve struct {
 const (
 	// gaussianSlices is 1000 because Dike defines its Gaussian over thousandths of the run time.
 	gaussianSlices = 1000
-	// evenParts is the number of parts of the measured time in which the realised load is checked against a curve without
-	// steps.
+	// evenParts is the number of equal parts of the measured time for which the realised load is checked, for a curve
+	// without steps.
 	evenParts = 10
 )
 
@@ -64,8 +64,8 @@ func NewCurve(l *v1alpha1.Load) *Curve {
 // slice returns the length of a slice in seconds.
 func (c *Curve) slice() float64 { return c.duration.Seconds() / float64(len(c.levels)) }
 
-// at returns the slice at a time since the window opened: the first slice before the window, and the last slice after
-// it.
+// at returns the slice that contains elapsed, a time since the window opened: the first slice before the window, and
+// the last slice after the window.
 func (c *Curve) at(elapsed time.Duration) int {
 	return place(elapsed, c.duration, len(c.levels))
 }
@@ -75,8 +75,8 @@ func place(elapsed, duration time.Duration, n int) int {
 	return min(max(0, int(float64(elapsed)/float64(duration)*float64(n))), n-1)
 }
 
-// Mean returns the mean level between two times since the window opened. Times after the end of the window do not
-// count.
+// Mean returns the mean level between from and to, which count from the opening of the window. Times after the end of
+// the window do not count.
 func (c *Curve) Mean(from, to time.Duration) float64 {
 	to = min(to, c.duration)
 	if to <= from {
@@ -93,7 +93,7 @@ func (c *Curve) until(elapsed time.Duration) float64 {
 }
 
 // when returns the time since the start of the warm-up at which the integral of the curve reaches work, in seconds of
-// the full load. ok is false if it does not before the window closes.
+// the full load. ok is false if the integral does not reach work before the window closes.
 func (c *Curve) when(work float64) (at time.Duration, ok bool) {
 	if first := c.before[0]; work < first {
 		return time.Duration(work / first * float64(c.warmup)), true

@@ -21,8 +21,8 @@ func curved(arrival v1alpha1.Arrival, c v1alpha1.LoadCurve) v1alpha1.Load {
 	return l
 }
 
-// playCurve plays the load of a region, with two workers of two shards each, against a database that takes 10 ms. It
-// returns their report and the times at which transactions were sent.
+// playCurve runs the load of a region, with two workers of two shards each, against a database that takes 10 ms. It
+// returns the workers' merged report and the times at which transactions were sent.
 func playCurve(t *testing.T, l v1alpha1.Load) (*result.Report, []time.Duration) {
 	t.Helper()
 	topology := &geo.Topology{Regions: []string{"a"}, Partitions: 1, Replicas: 1, Links: make([][]geo.Link, 1)}
@@ -104,7 +104,7 @@ func TestLoadFollowsItsCurve(t *testing.T) {
 				if arrival == v1alpha1.ArrivalClosed {
 					level = float64(curve.clients(0, 200)) / 200
 				}
-				// a closed loop starts its clients one by one
+				// A closed loop starts its clients one by one.
 				if want := 2 * whole * level; math.Abs(warmup-want) > 0.3*want+sigma*math.Sqrt(want)+1 {
 					t.Errorf("%.0f sent in the warm-ups, want the %.0f of the window's beginning", warmup, want)
 				}
@@ -135,7 +135,7 @@ func TestLoadFollowsItsCurve(t *testing.T) {
 }
 
 // TestStepsOfClients checks the clients at a step. Clients that the step removes finish their transaction and send no
-// other. Clients that it adds start immediately, or by thinking if they have think times.
+// further transactions. Clients that it adds start immediately, or by thinking if they have think times.
 func TestStepsOfClients(t *testing.T) {
 	l := curved(v1alpha1.ArrivalClosed, v1alpha1.LoadCurve{Shape: v1alpha1.LoadSteps, StepsPercent: []int32{100, 0, 100}})
 	l.Duration, l.Repetitions = v1alpha1.DurationOf(3*time.Second), 1

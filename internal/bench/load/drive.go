@@ -35,8 +35,8 @@ func connect(ctx context.Context, m *Machine, t target.Target) (*driver, error) 
 	return d, err
 }
 
-// play runs the machine until its schedule is over and every transaction has an outcome, and closes the session. The
-// schedule counts from epoch. An error stops the machine early; its report then holds the measurements so far,
+// play runs the machine until its schedule is over and every transaction has an outcome. It then closes the session.
+// The schedule counts from epoch. An error stops the machine early; its report then holds the measurements so far,
 // including the open window if the context was cancelled.
 func (d *driver) play(ctx context.Context, epoch time.Time) error {
 	// From here on, only the monotonic clock is used, so that a step of the wall clock does not move the windows.
@@ -52,8 +52,8 @@ func (d *driver) play(ctx context.Context, epoch time.Time) error {
 	return err
 }
 
-// refresh is the number of outcomes handled between two readings of the clock. Reading it for every outcome would cost
-// as much as generating a transaction.
+// refresh is the number of outcomes handled between two readings of the clock. Reading the clock for every outcome
+// would cost as much as generating a transaction.
 const refresh = 16
 
 func (d *driver) run(ctx context.Context, m *Machine) error {
@@ -80,7 +80,7 @@ func (d *driver) run(ctx context.Context, m *Machine) error {
 			}
 			c.Complete(batch[i])
 		}
-		// Transactions that were submitted during the batch go out together.
+		// The session sends transactions that were submitted during the batch together.
 		d.session.Flush()
 		if err := ctx.Err(); err != nil {
 			return err
@@ -113,7 +113,7 @@ func (d *driver) clock() time.Duration { return d.offset + time.Since(d.started)
 // put implements target.Sink.
 func (d *driver) put(outcomes []txn.Outcome) {
 	d.mu.Lock()
-	// Only the first outcome in an empty inbox must wake the loop; a token is then already there for the others.
+	// Only outcomes for an empty inbox must wake the loop; for a non-empty inbox, the signal already has a token.
 	first := len(d.inbox) == 0
 	d.inbox = append(d.inbox, outcomes...)
 	d.mu.Unlock()
@@ -125,7 +125,8 @@ func (d *driver) put(outcomes []txn.Outcome) {
 	}
 }
 
-// take swaps the inbox for an empty buffer. With two buffers, targets never wait for the machine.
+// take returns the inbox and replaces it with the emptied buffer done. With two buffers, targets never wait for the
+// machine.
 func (d *driver) take(done []txn.Outcome) []txn.Outcome {
 	// Release the outcomes' results to the garbage collector.
 	clear(done)

@@ -25,7 +25,7 @@ func shortLoad(clients int32) v1alpha1.Load {
 	}
 }
 
-// runOn connects a worker's clients and plays its schedule.
+// runOn connects a worker's clients and runs its schedule.
 func runOn(ctx context.Context, w *Worker, t target.Target, epoch time.Time) (*result.Report, error) {
 	if err := w.Connect(ctx, t); err != nil {
 		return nil, err
@@ -206,7 +206,7 @@ func (c countedSession) Close() error {
 	return c.Session.Close()
 }
 
-// TestWorkerClosesItsSessions checks that a worker closes each of its sessions exactly once, whatever happens.
+// TestWorkerClosesItsSessions checks that a worker closes each of its sessions exactly once, in every outcome.
 func TestWorkerClosesItsSessions(t *testing.T) {
 	for name, c := range map[string]struct {
 		left int32
@@ -244,7 +244,7 @@ func TestWorkerClosesItsSessions(t *testing.T) {
 	}
 }
 
-// TestMachines checks that workers and shards together play all clients, with separate streams. A generator must know
+// TestMachines checks that workers and shards together run all clients, with separate streams. A generator must know
 // the numbers of its clients and the number of all clients.
 func TestMachines(t *testing.T) {
 	top := twoRegions(1)
@@ -318,7 +318,7 @@ func TestCPUAllowance(t *testing.T) {
 }
 
 // TestLateness checks that a process without CPU for a while counts as late for all work that was due in that time.
-// This must hold even if only few of its wake-ups fall into it.
+// This must hold even if only a few wake-ups were due in that time.
 func TestLateness(t *testing.T) {
 	const ms, minute = time.Millisecond, time.Minute
 	for name, c := range map[string]struct {

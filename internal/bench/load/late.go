@@ -20,9 +20,9 @@ var ignoreLateness bool
 func IgnoreLateness() { ignoreLateness = true }
 
 // lateness measures the lateness of this process in a window. Its goroutine wakes up every beat, and waits for the CPU
-// like the code that sends transactions and receives answers (as in Tene's jHiccup). The reason may be a busy machine,
-// a quota, or other work of this process. now returns the time. sleep waits until a time, and returns false if it stops
-// early; complete is then false.
+// like the code that sends transactions and receives answers (as in Tene's jHiccup). The reason for a delay may be a
+// busy machine, a quota, or other work of this process. now returns the time. sleep waits until the given time, and
+// returns false if it stops early; complete is then false.
 func lateness(from, to time.Duration, now func() time.Duration, sleep func(until time.Duration) bool) (late result.Lateness, complete bool) {
 	h := hdrhistogram.New(1, time.Hour.Microseconds(), 3)
 	complete = true
@@ -30,16 +30,16 @@ func lateness(from, to time.Duration, now func() time.Duration, sleep func(until
 		due := min(at+beat, to)
 		if complete = sleep(due); complete {
 			at = now()
-			// A late wake-up also stands for the wake-ups that were due in the meantime.
+			// A late wake-up also represents the wake-ups that were due in the meantime.
 			_ = h.RecordCorrectedValue(min(max(0, at-due), time.Hour).Microseconds(), beat.Microseconds())
 		}
 	}
 	return result.Lateness{P50: h.ValueAtPercentile(50), P99: h.ValueAtPercentile(99), Max: h.Max()}, complete
 }
 
-// Standstill reports an incident if the clock of a worker was set while it measured, or if its machine stood still. An
-// example is a suspended virtual machine. wall is the time that elapsed on the wall clock. elapsed is the time on a
-// clock that is never set and stands still with the machine. The worker's windows follow elapsed, so they did not match
+// Standstill returns an incident if the clock of a worker's machine was set during the measurement, or if the machine
+// stood still, like a suspended virtual machine. wall is the time that elapsed on the wall clock. elapsed is the time
+// on a clock that is never set and stops with the machine. The worker's windows follow elapsed, so they did not match
 // the windows of other workers.
 func Standstill(region string, wall, elapsed time.Duration) []result.Incident {
 	off := wall - elapsed

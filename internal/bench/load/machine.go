@@ -1,6 +1,6 @@
-// Package load plays the clients of a run. A Machine holds many clients and is a deterministic state machine
-// (protocol.Client). The simulator drives it in virtual time, and a Worker in real time against any target, with the
-// same code. A client takes a few dozen bytes and no goroutine.
+// Package load generates the load of a run. A Machine runs many clients and is a deterministic state machine
+// (protocol.Client). The simulator drives a Machine in virtual time, and a Worker drives it in real time against any
+// target, with the same code. A client takes a few dozen bytes and no goroutine.
 //
 // In a closed loop, a client sends its next transaction after the answer to the previous transaction and a think time.
 // In an open loop (constant gaps or Poisson), transactions are due at times that do not depend on the database. Latency
@@ -19,10 +19,10 @@
 //
 // A repetition's window is [from, to). A transaction is recorded if it was due and finished in the window. A
 // transaction that was due earlier is never recorded. If it commits in the window, it counts as carried in, so that the
-// throughput, (committed + carried in) / window, is unbiased. A transaction that is unfinished when the window closes
-// is recorded as such, with its waiting time. Transactions that were never sent are counted. Package result includes
-// both in its percentiles. Attempts count in the window in which they finish, whenever their transactions were due. A
-// retried attempt counts when the next attempt is sent.
+// throughput, (committed + carried in) / window, is unbiased. A transaction that is in flight when the window closes is
+// recorded as unfinished, with its waiting time. Transactions that were never sent are counted. Package result includes
+// unfinished and unsent transactions in its percentiles. Attempts count in the window in which they finish, regardless
+// of when their transactions were due. A retried attempt counts when the next attempt is sent.
 package load
 
 import (
@@ -65,7 +65,7 @@ type Config struct {
 	RatePerSecond int64
 	Share, Shares int
 	// Curve varies the load over the window; nil for a constant load. In a closed loop it applies to the ClientsPerRegion
-	// clients of the region. Client i of this machine is number i x Shares + Share of them.
+	// clients of the region. Client i of this machine has number i x Shares + Share in the region.
 	Curve            *Curve
 	ClientsPerRegion int
 	// ThinkTime is the mean time between an answer and the client's next transaction in a closed loop.
@@ -75,8 +75,8 @@ type Config struct {
 	// FirstClient is the number of the machine's first client among the clients of its region. RegionClients is the number
 	// of the region's clients in all workers and shards.
 	FirstClient, RegionClients int
-	// Trace enables the recording of a history; nil for none. Placement is the placement of rows, from which the
-	// history's classes are computed.
+	// Trace enables the recording of a history; nil for none. Placement is the placement of rows, which determines the
+	// classes of the transactions in the history.
 	Trace     *Trace
 	Placement geo.Placement
 	// Observer is notified of every transaction that finishes; nil for none.
@@ -103,7 +103,7 @@ type Trace struct {
 type Observer interface {
 	// Ended is called when a client receives the outcome of a transaction or gives up on it, including warm-ups. latency
 	// counts from the time at which the transaction was due, and now from the start of the machine's environment. The
-	// shards of a worker call Ended concurrently and wait for it. It must not retain o.
+	// shards of a worker call Ended concurrently and wait for it. Ended must not retain o.
 	Ended(typ uint8, class txn.Class, o *txn.Outcome, latency, now time.Duration)
 	// Retried is called when a client retries a transaction whose last attempt finished with o.
 	Retried(typ uint8, class txn.Class, o *txn.Outcome)
@@ -166,14 +166,14 @@ type slot struct {
 	accesses [3]txn.Access
 }
 
-// Machine is one shard of a load generator: a protocol.Client that plays many clients.
+// Machine is one shard of a load generator: a protocol.Client that runs many clients.
 type Machine struct {
 	cfg       Config
 	env       protocol.ClientEnv
 	tap       *history.Tap // nil when no history is recorded
 	generator workload.Generator
-	// gaps is the random generator of the times between arrivals, and pauses of everything that depends on answers. With
-	// a single generator, answers would influence when later transactions are due.
+	// gaps is the random generator of the times between arrivals, and pauses is the random generator of everything that
+	// depends on answers. With a single generator, answers would influence when later transactions are due.
 	gaps, pauses *rand.Rand
 	retry        retry
 	clients      []client
@@ -182,10 +182,10 @@ type Machine struct {
 	oldest       int32 // of the transactions in flight, or none
 	newest       int32
 	underway     int
-	// answered is the time at which the database last committed or aborted a transaction. If none was in flight then, it
-	// is the time at which the next transaction was sent. Timeouts and refusals are no answers.
+	// answered is the time at which the database last committed or aborted a transaction. If no transaction was in flight
+	// then, it is the time at which the next transaction was sent. Timeouts and refusals are no answers.
 	answered time.Duration
-	// quiet is set if the last answer left no transaction in flight and none has been sent since.
+	// quiet is set if the last answer left no transaction in flight and no transaction has been sent since then.
 	quiet     bool
 	outcome   txn.Outcome   // the current outcome; local variables would escape to the heap
 	timeoutAt time.Duration // time at which the timeout timer fires; 0 if it is not set
@@ -302,7 +302,7 @@ func New(cfg Config) (*Machine, error) {
 // later calls must go: the machine, or the tap that records its history.
 func (m *Machine) Attach(env protocol.ClientEnv) protocol.Client { return m.attach(env, env.Now) }
 
-// attach is Attach for an environment whose Now may lag. clock does not lag.
+// attach is Attach for an environment whose Now may lag. clock returns the time without this lag.
 func (m *Machine) attach(env protocol.ClientEnv, clock func() time.Duration) protocol.Client {
 	m.env = env
 	if m.cfg.Trace == nil {
@@ -317,7 +317,8 @@ func (m *Machine) attach(env protocol.ClientEnv, clock func() time.Duration) pro
 }
 
 // EndTrace finishes the history, if there is one: transactions without an answer are recorded as unknown. If the
-// history is useless, the report gets an incident. EndTrace also reports the transactions with a wrong class.
+// history is incomplete, the report gets an incident. EndTrace also reports the number of transactions with a wrong
+// class.
 func (m *Machine) EndTrace() {
 	if m.tap == nil {
 		return
@@ -378,7 +379,7 @@ func (m *Machine) nextID(i int32, c *client) txn.ID {
 }
 
 // begin sends client i's next transaction, which is due at due: the transaction that the client has keyed in, or else a
-// new transaction. A new transaction with a keying time is only generated, and sent later.
+// new transaction. A new transaction with a keying time is generated now and sent later.
 func (m *Machine) begin(i int32, due, now time.Duration) {
 	c := &m.clients[i]
 	var t *txn.Transaction
@@ -387,7 +388,7 @@ func (m *Machine) begin(i int32, due, now time.Duration) {
 	} else {
 		if len(m.slots) == 0 {
 			// Transactions are allocated in batches, because a separate allocation for each would be the largest cost of
-			// sending. A batch fills the room up to which the allocator rounds, an eighth more than 16 transactions.
+			// sending. A batch uses its whole allocation, which the allocator rounds up to an eighth more than 16 transactions.
 			m.slots = slices.Grow([]slot(nil), min(16, len(m.clients)))
 			m.slots = m.slots[:cap(m.slots)]
 		}
@@ -405,7 +406,7 @@ func (m *Machine) begin(i int32, due, now time.Duration) {
 		}
 	}
 	c.due, c.sent, c.state = due, now, underway
-	// In an open loop, a transaction that arrived before the window may be sent in it; it is not due in the window.
+	// In an open loop, a transaction that arrived before the window may be sent in it, but was not due in it.
 	if m.recorder != nil && due >= m.from {
 		m.recorder.window.Sent++
 		if !m.open() { // an open loop counts it at its arrival
@@ -421,7 +422,7 @@ func (m *Machine) begin(i int32, due, now time.Duration) {
 	if m.quiet {
 		m.answered, m.quiet = now, false
 	}
-	// Otherwise an older transaction is in flight, and its timer will set the next one.
+	// If the timer is set, it is for an older transaction in flight, and its handler sets the timer again.
 	if m.timeoutAt == 0 {
 		m.timeoutAt = now + m.cfg.Schedule.Timeout
 		m.env.After(m.cfg.Schedule.Timeout, protocol.Timer{Kind: timerTimeout})
@@ -434,7 +435,7 @@ func (m *Machine) begin(i int32, due, now time.Duration) {
 func (m *Machine) Complete(o txn.Outcome) {
 	now := m.env.Now()
 	m.advance(now)
-	// The outcome is of another machine's transaction.
+	// The outcome belongs to another machine's transaction.
 	if o.ID.Stream() != m.cfg.Stream {
 		return
 	}
@@ -453,7 +454,7 @@ func (m *Machine) Complete(o txn.Outcome) {
 // Timeout is the reason of transactions on which the client gave up.
 const Timeout = "timeout"
 
-// end finishes client i's transaction and starts the client's next one. No outcome stops a client permanently.
+// end finishes client i's transaction and starts the client's next transaction. No outcome stops a client permanently.
 func (m *Machine) end(i int32, o *txn.Outcome, now time.Duration) {
 	c := &m.clients[i]
 	m.unlink(i)
@@ -493,7 +494,7 @@ func (m *Machine) end(i int32, o *txn.Outcome, now time.Duration) {
 	if m.cfg.Observer != nil {
 		m.cfg.Observer.Ended(c.typ, class, o, now-c.due, now)
 	}
-	// Before begin: the generator may need this outcome for the client's next transaction.
+	// Notify the generator before begin, because it may need this outcome for the client's next transaction.
 	m.generator.Done(int(i), *o)
 
 	rest := m.think()
@@ -524,7 +525,7 @@ func (m *Machine) end(i int32, o *txn.Outcome, now time.Duration) {
 	}
 }
 
-// heard records an answer of the database, and the silence that it ends.
+// heard records an answer of the database, which ends a silence.
 func (m *Machine) heard(now time.Duration) {
 	if m.recorder != nil {
 		m.silence(min(now, m.to))
@@ -547,7 +548,7 @@ func (m *Machine) silence(at time.Duration) time.Duration {
 const maxThink = 10
 
 // think draws a think time: exponentially distributed, with at most ten times the mean (TPC-C, clause 5.2.5.4). With
-// constant think times, clients would stay in step, and so would the phases of their transactions.
+// constant think times, clients would stay synchronised, and so would the phases of their transactions.
 func (m *Machine) think() time.Duration {
 	if m.cfg.ThinkTime == 0 {
 		return 0
@@ -567,7 +568,7 @@ func (m *Machine) Fire(t protocol.Timer) {
 	m.advance(now)
 	switch t.Kind {
 	case timerRamp:
-		// A timer of an earlier repetition must not start clients of this one.
+		// A timer of an earlier repetition must not start clients of the current repetition.
 		if m.running() && t.Arg == uint64(m.repetition) {
 			m.ramp(now)
 		}
@@ -592,7 +593,8 @@ func (m *Machine) Fire(t protocol.Timer) {
 	}
 }
 
-// Stop ends the schedule early and closes the open window. Its counts are correct, but it is shorter than scheduled.
+// Stop ends the schedule early and closes the open window. The window's counts are correct, but it is shorter than
+// scheduled.
 func (m *Machine) Stop() {
 	if m.recorder != nil {
 		m.closeWindow(m.env.Now())
@@ -621,8 +623,8 @@ func (m *Machine) Report() *result.Report {
 type Progress struct {
 	Stage      Stage
 	Repetition int
-	// Committed, Aborted and Failed (refused or unknown) count all transactions so far, including warm-ups. Retried
-	// counts attempts other than the first of a transaction.
+	// Committed, Aborted and Failed (refused or unknown) count all transactions so far, including warm-ups. Retried counts
+	// attempts, except the first attempt of each transaction.
 	Committed, Aborted, Failed, Retried int64
 	// Dropped counts the dropped arrivals of an open loop, and Underway the transactions in flight.
 	Dropped, Underway int64

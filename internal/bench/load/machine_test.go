@@ -18,7 +18,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/timers"
 )
 
-// world is a virtual clock and a database with scripted answers and delays.
+// world simulates the clock, and a database with scripted answers and delays.
 type world struct {
 	m       *Machine
 	now     time.Duration
@@ -26,7 +26,7 @@ type world struct {
 	answers map[uint64]txn.Outcome
 	sent    []time.Duration
 	ids     map[txn.ID]bool
-	// answer returns the outcome of the n-th transaction (from 0) and its delay; a negative delay means that it never
+	// answer returns the outcome of the n-th transaction (from 0) and its delay; with a negative delay, the outcome never
 	// arrives.
 	answer func(w *world, n int, t *txn.Transaction) (txn.Outcome, time.Duration)
 	count  int
@@ -53,7 +53,7 @@ func (w *world) Submit(t *txn.Transaction) {
 	}
 }
 
-// run plays the whole schedule and returns the report.
+// run drives m through its whole schedule and returns the report.
 func (w *world) run(t *testing.T, m *Machine) *result.Report {
 	t.Helper()
 	w.m, w.answers, w.ids = m, map[uint64]txn.Outcome{}, map[txn.ID]bool{}
@@ -89,7 +89,7 @@ func (w *world) run(t *testing.T, m *Machine) *result.Report {
 	return r
 }
 
-// taking returns a database that commits everything after d.
+// taking returns a database that commits every transaction after d.
 func taking(d time.Duration) func(*world, int, *txn.Transaction) (txn.Outcome, time.Duration) {
 	return func(*world, int, *txn.Transaction) (txn.Outcome, time.Duration) {
 		return txn.Outcome{Status: txn.Committed}, d
@@ -135,7 +135,7 @@ func machine(t *testing.T, change func(*Config)) *Machine {
 	return m
 }
 
-// sum adds up the series with the given outcome.
+// sum returns the sum of the series with the given outcome, and their reasons.
 func sum(r *result.Report, outcome txn.Status) (d result.Distribution, reasons map[string]int64) {
 	reasons = map[string]int64{}
 	for _, s := range r.Series {
@@ -331,7 +331,7 @@ func TestArrivalsDoNotDependOnOutcomes(t *testing.T) {
 
 // TestCoordinatedOmission stalls the database for two seconds in the middle of the window. In an open loop, the
 // percentiles must show the wait of the transactions that were due during the stall. Service times and a closed loop
-// hide it.
+// hide this wait.
 func TestCoordinatedOmission(t *testing.T) {
 	const stallFrom, stallTo = 5 * time.Second, 7 * time.Second
 	stalling := func(w *world, _ int, _ *txn.Transaction) (txn.Outcome, time.Duration) {
@@ -416,7 +416,7 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// TestErrors checks that no outcome stops a client permanently, and that refusals slow it down.
+// TestErrors checks that no outcome stops a client permanently, and that refusals slow the client down.
 func TestErrors(t *testing.T) {
 	for name, c := range map[string]struct {
 		outcome  txn.Outcome
@@ -515,7 +515,7 @@ func TestLateTimers(t *testing.T) {
 	}
 }
 
-// TestPhases plays SmallBank, whose second phase depends on the answer to the first phase.
+// TestPhases runs SmallBank, whose second phase depends on the answer to the first phase.
 func TestPhases(t *testing.T) {
 	top := twoRegions(2)
 	m := machine(t, func(c *Config) { c.Workload, c.Clients = smallBank(t, top), 50 })

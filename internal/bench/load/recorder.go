@@ -46,8 +46,8 @@ func (f *failures) count(o *txn.Outcome) {
 		f.reasons = map[string]int64{}
 	}
 	reason := o.Reason
-	// The number of reasons is bounded because an engine may put details into them. Mistakes are always kept, because
-	// they make the run Invalid.
+	// An engine may put details into reasons, so the number of distinct reasons is limited. Reasons that make the run
+	// Invalid are always kept.
 	if _, known := f.reasons[reason]; !known && len(f.reasons) >= maxReasons && !result.Mistake(reason) {
 		reason = otherReason
 	}
@@ -83,7 +83,7 @@ func (d *distribution) record(us int64) {
 		d.clipped++
 		return
 	}
-	// it cannot fail: the value is in range
+	// RecordValue cannot fail, because the value is in range.
 	_ = d.histogram.RecordValue(us)
 }
 
@@ -100,8 +100,8 @@ const maxReasons = 32
 
 const otherReason = "other"
 
-// newRecorder returns a recorder for transactions with at most the given number of attempts; 0 means that they are not
-// retried.
+// newRecorder returns a recorder for transactions with at most the given number of attempts; 0 means that transactions
+// are not retried.
 func newRecorder(region string, types []string, service, fine bool, attempts, repetition int, from time.Duration) *recorder {
 	r := &recorder{
 		region: region, types: types, service: service, fine: fine, from: from,
@@ -127,14 +127,14 @@ func (r *recorder) classified(class txn.Class) {
 	}
 }
 
-// unfinishedStatus stands for transactions that were due in the window and in flight when it closed. carriedOverStatus
-// stands for transactions that were due before the window and still in flight when it closed.
+// unfinishedStatus marks transactions that were due in the window and in flight when it closed. carriedOverStatus marks
+// transactions that were due before the window and still in flight when it closed.
 const (
 	unfinishedStatus  = txn.Unknown + 1
 	carriedOverStatus = txn.Unknown + 2
 )
 
-// numOutcomes is the number of outcomes of a sent transaction, including these two.
+// numOutcomes is the number of outcomes of a sent transaction, including unfinished and carried over.
 const numOutcomes = int(carriedOverStatus)
 
 // outcomeName returns the name of an outcome in reports.
@@ -214,7 +214,7 @@ func (r *recorder) retried(typ uint8, class txn.Class, o *txn.Outcome, now time.
 	r.attempted(typ, class, o, now)
 }
 
-// attempted counts a finished attempt that ended does not count.
+// attempted counts a finished attempt that the method ended does not count.
 func (r *recorder) attempted(typ uint8, class txn.Class, o *txn.Outcome, now time.Duration) {
 	c := r.cell(typ, class, o.Status)
 	c.further++
@@ -225,7 +225,7 @@ func (r *recorder) attempted(typ uint8, class txn.Class, o *txn.Outcome, now tim
 	r.current.Attempts++
 }
 
-// count counts in the timeline a transaction that finished at now.
+// count adds a transaction that finished at now to the timeline.
 func (r *recorder) count(status txn.Status, now time.Duration) {
 	r.advance(now)
 	s := &r.current

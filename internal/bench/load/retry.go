@@ -13,7 +13,7 @@ import (
 // maxAttempts is the maximum of spec.load.retry.attempts.
 const maxAttempts = 100
 
-// retry configures which attempts are followed by another attempt, and when. The zero value means none.
+// retry configures which attempts are followed by another attempt, and when. The zero value means no retries.
 type retry struct {
 	attempts uint8 // maximum number of attempts of a transaction
 	causes   [txn.NumCauses]bool
@@ -53,7 +53,7 @@ func newRetry(spec *v1alpha1.Retry) (r retry, err error) {
 	return r, nil
 }
 
-// covers reports whether an attempt with outcome o may be retried. Whatever its cause, it must have left no trace: an
+// covers reports whether an attempt with outcome o may be retried. The attempt must certainly have had no effect: an
 // attempt with an unknown outcome may have committed, and a retry would take effect twice.
 func (r *retry) covers(o *txn.Outcome) bool {
 	return (o.Status == txn.Aborted || o.Status == txn.Refused) && r.causes[o.Cause]

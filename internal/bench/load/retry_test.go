@@ -69,8 +69,8 @@ type submitted struct {
 	keys    int
 }
 
-// play runs a machine with one client. Its first transaction starts at 0. Its attempts get the answers of the script;
-// later attempts get none. It returns the attempts that the database received.
+// play runs a machine with one client, whose first transaction starts at 0. The attempts get the answers of the script
+// in order; further attempts get no answer. play returns the attempts that the database received.
 func play(t *testing.T, s *scripted, script []answer, change func(*Config)) ([]submitted, *Machine, *result.Report) {
 	t.Helper()
 	m := machine(t, func(c *Config) {
@@ -116,7 +116,7 @@ func TestRetry(t *testing.T) {
 		change func(*Config)
 		// sent lists the times at which the attempts of the first transaction are sent.
 		sent []time.Duration
-		// ends is the outcome of the first transaction, and after its time.
+		// ends is the outcome of the first transaction, and after is the time at which the client receives it.
 		ends  txn.Outcome
 		after time.Duration
 		// late is the number of outcomes that arrive after the client has given up.
@@ -138,7 +138,7 @@ func TestRetry(t *testing.T) {
 		"aborted by the procedure": {[]answer{{procedural, 5 * ms}}, nil, []time.Duration{0}, procedural, 5 * ms, 0},
 		"aborted by the procedure the second time": {[]answer{{conflict, 5 * ms}, {procedural, 5 * ms}}, nil,
 			[]time.Duration{0, 105 * ms}, procedural, 110 * ms, 0},
-		// The transaction may have committed, whatever the manifest allows.
+		// The transaction may have committed, so it is never retried.
 		"unknown for a lost node": {[]answer{{lost, 5 * ms}}, nil, []time.Duration{0}, lost, 5 * ms, 0},
 		"unknown the second time": {[]answer{{conflict, 5 * ms}, {lost, 5 * ms}}, nil, []time.Duration{0, 105 * ms}, lost, 110 * ms, 0},
 		// 900 ms and a pause of 100 ms use up the timeout of 1 s.
@@ -236,7 +236,7 @@ func TestRetryAtTheEdges(t *testing.T) {
 		c.Clients = 1
 	}
 	t.Run("carried in", func(t *testing.T) {
-		// It starts at 0, conflicts at 0.95 s, is retried at 1.05 s and commits at 1.1 s.
+		// The transaction starts at 0, conflicts at 0.95 s, is retried at 1.05 s and commits at 1.1 s.
 		s := &scripted{}
 		_, _, r := play(t, s, []answer{{conflict, 950 * ms}, {committed, 50 * ms}}, edges)
 		all, attempts, w := summary(t, r)
@@ -255,7 +255,7 @@ func TestRetryAtTheEdges(t *testing.T) {
 		}
 	})
 	t.Run("backing off when the window closes", func(t *testing.T) {
-		// The first commits at 1 s. The next is due then, conflicts at 1.95 s and would be retried at 2.05 s.
+		// The first transaction commits at 1 s. The second is due then, conflicts at 1.95 s and would be retried at 2.05 s.
 		s := &scripted{}
 		saw, m, r := play(t, s, []answer{{committed, time.Second}, {conflict, 950 * ms}, {committed, ms}}, edges)
 		w := r.Windows[0]
@@ -281,13 +281,13 @@ func TestRetryAtTheEdges(t *testing.T) {
 	})
 }
 
-// TestRetryOpenLoop checks that a client with a retried transaction stays busy, and that arrivals wait for it.
+// TestRetryOpenLoop checks that a client with a retried transaction stays busy, and that arrivals wait for this client.
 func TestRetryOpenLoop(t *testing.T) {
 	s := &scripted{}
 	saw, _, r := play(t, s, []answer{{conflict, 10 * ms}, {committed, 10 * ms}, {committed, 10 * ms}, {committed, 10 * ms}}, func(c *Config) {
 		c.Arrival, c.RatePerSecond, c.Schedule.Duration = v1alpha1.ArrivalConstant, 20, 150*ms // due at 0, 50 and 100 ms
 	})
-	// The first transaction is retried at 110 ms and finishes at 120 ms; then the others are sent.
+	// The first transaction is retried at 110 ms and finishes at 120 ms; then the other transactions are sent.
 	var at []time.Duration
 	for _, x := range saw {
 		at = append(at, x.at)
@@ -296,7 +296,7 @@ func TestRetryOpenLoop(t *testing.T) {
 		t.Errorf("sent at %v, want %v", at, want)
 	}
 	d, _ := sum(r, txn.Committed)
-	// Measured from the times at which they were due: 120, 80 and 40 ms.
+	// Latencies count from the times at which the transactions were due: 120, 80 and 40 ms.
 	if d.Count != 3 || d.SumMicroseconds != 240_000 || d.MaxMicroseconds != 120_000 {
 		t.Errorf("latencies %+v", d)
 	}
@@ -391,13 +391,13 @@ func TestRetryIDs(t *testing.T) {
 	if several < 1000 || len(s.done) != len(s.made) {
 		t.Errorf("%d of %d transactions had several attempts; %d ended", several, len(s.made), len(s.done))
 	}
-	// All attempts, in the window and before it.
+	// Total counts attempts in the window and before it.
 	if n := r.Total.Committed + r.Total.Aborted + m.Progress().Retried; n != int64(w.count) {
 		t.Errorf("%d transactions ended and %d retries, but %d attempts were sent", r.Total.Committed+r.Total.Aborted, m.Progress().Retried, w.count)
 	}
 }
 
-// TestRetryIsDeterministic checks that the same seed draws the same pauses.
+// TestRetryIsDeterministic checks that runs with the same seed draw the same pauses.
 func TestRetryIsDeterministic(t *testing.T) {
 	sent := func() []time.Duration {
 		m := machine(t, func(c *Config) {
@@ -491,7 +491,7 @@ func TestKeyingAndThinking(t *testing.T) {
 	t.Run("when the window closes", func(t *testing.T) {
 		s := &scripted{keying: 300 * ms, think: 200 * ms}
 		saw, m, _ := play(t, s, answers, func(c *Config) {
-			// the second is being keyed in from 1 s to 1.3 s, when the window closes
+			// The second transaction is being keyed in from 1 s to 1.3 s; the window closes at 1.1 s.
 			c.Schedule.Duration, c.Schedule.Repetitions = 1100*ms, 2
 		})
 		o := s.done[1]
@@ -509,7 +509,7 @@ func TestKeyingAndThinking(t *testing.T) {
 	t.Run("beside the load's think time and with retries", func(t *testing.T) {
 		s := &scripted{keying: 300 * ms, think: 200 * ms}
 		saw, _, r := play(t, s, []answer{{conflict, 50 * ms}, {committed, 50 * ms}, {committed, 50 * ms}}, func(c *Config) { c.ThinkTime = ms })
-		// It is keyed in only once: the retry is sent 100 ms after the first answer.
+		// The transaction is keyed in only once: the retry is sent 100 ms after the first answer.
 		if d := saw[1].at - saw[0].at; d != 150*ms || saw[1].attempt != 1 {
 			t.Errorf("the second attempt %+v comes %v after the first", saw[1], d)
 		}
@@ -542,7 +542,8 @@ func TestKeyingAndThinking(t *testing.T) {
 	})
 }
 
-// TestClassAfterTheFact checks that the class that the database reported last counts if the footprint was a hint.
+// TestClassAfterTheFact checks that a transaction whose footprint was a hint counts under the class that the database
+// reported last.
 func TestClassAfterTheFact(t *testing.T) {
 	of := func(o txn.Outcome, c txn.Class) txn.Outcome { o.Class = c; return o }
 	mh := txn.MultiHomeSinglePartition

@@ -2,11 +2,11 @@ package load
 
 import "time"
 
-// drain is the pause after each repetition. Nothing is sent in it, so that late transactions of a repetition do not
-// affect the next warm-up.
+// drain is the pause after each repetition. No transaction is sent in this pause, so that late transactions of a
+// repetition do not affect the next warm-up.
 const drain = 2 * time.Second
 
-// Schedule is the plan of a run. All load generators count from the same time, so they agree on it without
+// Schedule is the plan of a run. All load generators count from the same time, so they agree on the schedule without
 // communication. Each repetition has a warm-up, a measured window and a drain.
 type Schedule struct {
 	// Start is the time at which the first warm-up starts, on the clock of the load generator's environment.

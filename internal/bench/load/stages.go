@@ -20,7 +20,7 @@ func (m *Machine) nextStages(now time.Duration) {
 	for now >= m.change && m.stage != Done {
 		m.nextStage(now)
 	}
-	// Transactions are sent only now: without a warm-up, the window is already open.
+	// Transactions are sent only after all changes of stage: without a warm-up, the window is already open.
 	if m.begun != m.repetition {
 		m.begun = m.repetition
 		m.beginRepetition(now)
@@ -52,7 +52,7 @@ func (m *Machine) nextStage(now time.Duration) {
 		m.arrive(min(now, m.from-1))
 		m.stage, m.change = Measure, m.to
 		m.recorder = newRecorder(m.cfg.RegionName, m.report.Types, m.open(), m.cfg.Fine, int(m.retry.attempts), m.repetition, m.from)
-		// A queue from the warm-up would charge the window with waiting times from before it opened.
+		// With a queue from the warm-up, latencies in the window would include waiting times from before it opened.
 		m.recorder.window.Discarded = int64(m.queue.len())
 		m.queue.clear()
 		if m.cfg.Curve != nil {
@@ -91,7 +91,7 @@ func (m *Machine) closeWindow(now time.Duration) {
 			status = carriedOverStatus
 		}
 		m.recorder.underway(c.typ, txn.Class(c.traits&classBits), status, at-c.due, at-c.sent)
-		// its last attempt has finished, and the next attempt, which would count it, is after the window
+		// The last attempt has finished, but would be counted only when the next attempt starts, which is after the window.
 		if c.state == backingOff {
 			last := m.held[i].last
 			m.recorder.attempted(c.typ, c.traits.classAfter(last), last, at-1)
@@ -123,8 +123,8 @@ const maxRamp = time.Second
 
 // ramp starts the clients of a closed loop. Clients with think times start by thinking: exponential think times are
 // memoryless, so the load is in its steady state immediately. Other clients start one after another over the first half
-// of the warm-up, but at most a second. If they all started together, they would queue up at the database and stay in
-// step.
+// of the warm-up, but at most a second. If they all started together, they would queue up at the database and stay
+// synchronised.
 func (m *Machine) ramp(now time.Duration) {
 	if m.cfg.ThinkTime > 0 {
 		m.activate(0, now)
@@ -154,8 +154,8 @@ func (m *Machine) activeIn(slice int) int {
 	if c == nil {
 		return len(m.clients)
 	}
-	// The active clients of the region have the lowest numbers. Those with numbers Share, Share + Shares, ... are this
-	// machine's, hence the division rounded up.
+	// The active clients of the region have the lowest numbers. The clients with numbers Share, Share + Shares, ... belong
+	// to this machine, hence the division rounded up.
 	n := c.clients(slice, m.cfg.ClientsPerRegion) - m.cfg.Share + m.cfg.Shares - 1
 	return min(max(0, n)/m.cfg.Shares, len(m.clients))
 }
@@ -170,7 +170,7 @@ func (m *Machine) awaitSlice(now time.Duration) {
 // follow moves on to the slice of the curve that contains now. Clients that are no longer active finish their current
 // transaction. Clients that become active start immediately, because a step has no ramp.
 func (m *Machine) follow(now time.Duration) {
-	// The time until now belongs to the number of clients before the change.
+	// Count the time until now with the number of clients before the change.
 	m.tally(now)
 	for next := m.slice + 1; next < len(m.cfg.Curve.levels) && m.from+m.cfg.Curve.start(next) <= now; next++ {
 		m.slice = next
@@ -181,7 +181,7 @@ func (m *Machine) follow(now time.Duration) {
 	m.awaitSlice(now)
 }
 
-// activate starts the active clients from number first on, unless they are busy. Clients with think times start by
+// activate starts the active clients from number first onwards, unless they are busy. Clients with think times start by
 // thinking.
 func (m *Machine) activate(first int, now time.Duration) {
 	for i := first; i < m.active; i++ {

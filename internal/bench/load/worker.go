@@ -18,7 +18,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload"
 )
 
-// WorkerConfig configures the clients of a run that a worker plays.
+// WorkerConfig configures a worker's share of the clients of a run.
 type WorkerConfig struct {
 	Workload workload.Workload
 	Topology *geo.Topology
@@ -32,7 +32,7 @@ type WorkerConfig struct {
 	Start time.Duration
 	// Shards is the number of machines; 0 means one per core (GOMAXPROCS).
 	Shards int
-	// Shared is set if this process does other work as well, so that its CPU time is not the worker's. The report then
+	// Shared is set if this process also does other work, so that its CPU time is not only the worker's. The report then
 	// has no Driver.
 	Shared bool
 	// Trace enables the recording of a history; nil for none.
@@ -77,7 +77,7 @@ func Machines(c WorkerConfig) ([]*Machine, error) {
 	if c.Index < 0 || c.Index >= workers || workers > 1<<workerBits {
 		return nil, fmt.Errorf("worker %d of %d: the index must be below the number, which is at most %d", c.Index, workers, 1<<workerBits)
 	}
-	// Clients of several regions may use the rows of the same home; they are then numbered across these regions.
+	// Clients of several regions may use the rows of the same home. They are then numbered across these regions.
 	home, first, all := c.Topology.HomeOf(c.Region), 0, 0
 	for r := range c.Topology.Regions {
 		if c.Topology.HomeOf(geo.Region(r)) != home {
@@ -100,7 +100,7 @@ func Machines(c WorkerConfig) ([]*Machine, error) {
 			Clients: part(clients, s, shards),
 			Stream:  uint32(c.Region)<<(shardBits+workerBits) | uint32(c.Index)<<shardBits | uint32(s),
 			Seed:    c.Seed, Arrival: c.Load.Arrival, RatePerSecond: c.Load.RatePerSecond,
-			// The arrivals of the region go to the workers in turn, and the arrivals of each worker to its shards.
+			// The arrivals of the region are distributed to the workers in turn, and the arrivals of each worker to its shards.
 			Share: s*workers + c.Index, Shares: shards * workers,
 			Curve: curve, ClientsPerRegion: int(c.Load.ClientsPerRegion),
 			ThinkTime: c.Load.ThinkTime.Duration, Retry: c.Load.Retry, Queue: max(1, DefaultQueue/(shards*workers)),
@@ -124,7 +124,7 @@ func part(total, i, n int) int {
 	return p
 }
 
-// Worker plays a region's clients in real time, with one event loop per shard. Call Connect, then either Run or Close.
+// Worker runs a region's clients in real time, with one event loop per shard. Call Connect, then either Run or Close.
 type Worker struct {
 	cfg      WorkerConfig
 	machines []*Machine
@@ -162,8 +162,8 @@ func Total(machines []*Machine) Progress {
 	return t
 }
 
-// Connect opens all connections of the worker's clients to their target. This may take any time, so the start of a run
-// is chosen only afterwards. If it fails, no connection stays open.
+// Connect opens all connections of the worker's clients to their target. Connecting may take arbitrarily long, so the
+// start of a run is chosen only afterwards. If Connect fails, no connection stays open.
 func (w *Worker) Connect(ctx context.Context, t target.Target) error {
 	drivers := make([]*driver, len(w.machines))
 	var opening errgroup.Group // its own context would be cancelled at the end of Connect
@@ -194,9 +194,9 @@ func (w *Worker) Close() error {
 	return err
 }
 
-// Run plays the whole schedule with the connected clients and returns the worker's report. The schedule's clock starts
-// at epoch. If a shard fails, the others stop; the report then holds the measurements so far and an incident. If caller
-// is cancelled, the report holds the measurements until then. All connections are closed on return.
+// Run executes the whole schedule with the connected clients and returns the worker's report. The schedule's clock
+// starts at epoch. If a shard fails, the other shards stop; the report then holds the measurements so far and an
+// incident. If caller is cancelled, the report holds the measurements until then. All connections are closed on return.
 func (w *Worker) Run(caller context.Context, epoch time.Time) (*result.Report, error) {
 	ctx, cancel := context.WithCancelCause(caller)
 	defer cancel(nil)

@@ -1,7 +1,7 @@
 // Package manifest reads manifests without a cluster and processes them like the API server. It compiles the OpenAPI
-// schemas and CEL rules of the CRDs that a cluster installs (config/crd), refuses unknown fields, fills in defaults,
-// and validates. It also resolves references between objects and runs the rules of package check, which the operator's
-// Preflight runs as well. A manifest is valid here if and only if a cluster accepts it.
+// schemas and CEL rules of the CRDs that a cluster installs (config/crd). It refuses unknown fields, fills in defaults,
+// and validates. It also resolves references between objects, and runs the rules of package check, as the operator's
+// Preflight does. A manifest is valid here if and only if a cluster accepts it.
 package manifest
 
 import (
@@ -48,8 +48,7 @@ func (d *Document) name() string {
 	return s
 }
 
-// Bundle is a set of objects that belong together, with types and defaults, each of them valid. The maps are keyed by
-// name.
+// Bundle is a set of valid objects that belong together, as typed values with defaults. The maps are keyed by name.
 type Bundle struct {
 	Profiles  map[string]*v1alpha1.NetworkProfile
 	Databases map[string]*v1alpha1.GeoDatabase
@@ -98,7 +97,7 @@ func Read(stdin io.Reader, paths ...string) ([]Document, error) {
 	return docs, ps.Err()
 }
 
-// readError returns a problem for a file that could not be read. It names the file once.
+// readError returns a problem for a file that could not be read. The message does not repeat the name of the file.
 func readError(path string, err error) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {
@@ -119,7 +118,7 @@ func readFile(stdin io.Reader, file string) ([]byte, error) {
 	} else if stdin == nil {
 		return nil, errors.New("there is no standard input")
 	}
-	// The additional byte distinguishes a file that is too large from one with exactly the maximum size.
+	// The additional byte distinguishes a file that is too large from a file of exactly the maximum size.
 	data, err := io.ReadAll(io.LimitReader(r, maxBytes+1))
 	if err == nil && len(data) > maxBytes {
 		err = fmt.Errorf("larger than %d MiB", maxBytes>>20)
@@ -233,7 +232,7 @@ func Default(d Document) Problems {
 	if err != nil {
 		return Problems{{Source: d.Source, Field: "(schema)", Message: err.Error()}}
 	}
-	// Another version of our own API is an error, but objects of other APIs are accepted.
+	// Another version of Geobench's API is an error, but objects of other APIs are accepted.
 	s, ok := all[d.text("kind")]
 	if !ok || d.text("apiVersion") != v1alpha1.GroupVersion.String() {
 		return kindProblem(d, all)
@@ -246,7 +245,8 @@ func Default(d Document) Problems {
 	return ps
 }
 
-// kindProblem explains why a document is not one of our kinds; nil if it belongs to another API group.
+// kindProblem explains why a document is not of one of Geobench's kinds. It returns nil if the document belongs to
+// another API group.
 func kindProblem(d Document, all map[string]*kindSchema) Problems {
 	kinds := slices.Sorted(maps.Keys(all))
 	apiVersion, kind := d.text("apiVersion"), d.text("kind")
@@ -290,7 +290,7 @@ func Build(docs []Document) (*Bundle, Problems) {
 			continue
 		}
 		id := d.text("kind") + " " + d.name()
-		// A cluster would replace the first object by the second without a warning.
+		// A cluster would replace the first object with the second without a warning.
 		if first, ok := b.sources[id]; ok {
 			ps = append(ps, Problem{Source: d.Source, Object: id, Field: "metadata.name", Value: d.name(),
 				Message: fmt.Sprintf("%s is used twice: %s has the same kind and name", d.name(), first)})
@@ -330,11 +330,11 @@ func (b *Bundle) add(d Document) error {
 	return fmt.Errorf("kind %s is in no bundle", d.text("kind"))
 }
 
-// Source returns the "file:line" at which an object starts; empty if the object is not from a file.
+// Source returns the "file:line" at which an object starts, or "" if the object is not from a file.
 func (b *Bundle) Source(kind, name string) string { return b.sources[kind+" "+name] }
 
-// Load reads, defaults and validates objects: each object by its CRD, and then references and the rules of package
-// check. A validation error is of type Problems.
+// Load reads objects, sets their defaults and validates them: each object by its CRD, and then the references and the
+// rules of package check. A validation error is of type Problems.
 func Load(stdin io.Reader, a check.Abilities, paths ...string) (*Bundle, error) {
 	docs, err := Read(stdin, paths...)
 	var ps Problems
@@ -346,7 +346,7 @@ func Load(stdin io.Reader, a check.Abilities, paths ...string) (*Bundle, error) 
 	}
 	b, problems := Build(docs)
 	ps = append(ps, problems...)
-	// A reference to an invalid object must not be reported as missing as well.
+	// A reference to an invalid object must not be reported again as a missing object.
 	broken := map[string]bool{}
 	for _, p := range ps {
 		broken[p.Object] = true
@@ -362,7 +362,7 @@ func Load(stdin io.Reader, a check.Abilities, paths ...string) (*Bundle, error) 
 // Check resolves references and runs the rules of package check on all objects.
 func (b *Bundle) Check(a check.Abilities) Problems { return b.check(a, nil) }
 
-// check is Check without problems that are only consequences of broken objects ("Kind name").
+// check is Check without the problems that only follow from broken objects. The keys of broken are "Kind name".
 func (b *Bundle) check(a check.Abilities, broken map[string]bool) Problems {
 	var ps Problems
 	for _, name := range slices.Sorted(maps.Keys(b.Profiles)) {
@@ -422,7 +422,7 @@ func (b *Bundle) profile(db *v1alpha1.GeoDatabase) (*v1alpha1.NetworkProfileSpec
 	if n.Profile != nil {
 		return n.Profile, nil
 	}
-	// A database that runs elsewhere has real links and needs no profile.
+	// A database that runs outside the cluster has real links and needs no profile.
 	if n.ProfileRef == nil && db.Spec.External != nil {
 		return &v1alpha1.NetworkProfileSpec{}, nil
 	}

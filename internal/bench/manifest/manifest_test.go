@@ -94,7 +94,7 @@ func TestAllMistakesAreReportedAtOnce(t *testing.T) {
 	}
 }
 
-// TestValuesOfSweeps checks that a value that may be a number or a string, and is neither, yields a single message.
+// TestValuesOfSweeps checks that a value that must be a number or a string, but is neither, yields a single message.
 func TestValuesOfSweeps(t *testing.T) {
 	for value, want := range map[string]string{
 		"0.99": "0.99: must be a whole number or a string, not a fraction",
@@ -260,8 +260,8 @@ func TestResolvePrefersTheFiles(t *testing.T) {
 	}
 }
 
-// FuzzRead checks that no input causes a panic. If an input is accepted, its written form must be accepted again,
-// unchanged.
+// FuzzRead checks that no input causes a panic. If an input is accepted, the resulting objects must be accepted again
+// when they are written, and must not change.
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(wrong.Valid))
 	cases, err := wrong.Cases()

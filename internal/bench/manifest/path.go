@@ -21,8 +21,8 @@ func pathError(format string, args ...any) error { return &PathError{fmt.Sprintf
 
 // Set sets the field of an object that path names, such as spec.load.clientsPerRegion or spec.links[0].rtt, to a number
 // or a string. It creates missing objects on the path, but list elements must exist. If the schema of the kind requires
-// a string, a number is converted to a string; if it requires a number or a boolean, a string is parsed. Set reports
-// only wrong paths; all other errors are left to validation.
+// a string, Set converts a number to a string. If it requires a number or a boolean, Set parses a string. Set reports
+// only wrong paths; validation reports all other errors.
 func Set(kind string, object map[string]any, path string, value any) error {
 	all, err := schemas()
 	if err != nil {
@@ -176,7 +176,7 @@ func (c *cursor) leaf(s *schema.Structural, v any) (any, error) {
 	switch {
 	case s.Items != nil || s.Type == "array":
 		return nil, pathError("%s is a list: name one of its elements, as %s[0]", c.path, c.path)
-	// Both types are valid, so the value is not converted.
+	// Both types are valid, so return the value unchanged.
 	case s.XIntOrString:
 		return v, nil
 	case s.Type == "object":
@@ -190,7 +190,7 @@ func (c *cursor) leaf(s *schema.Structural, v any) (any, error) {
 	number, isNumber := v.(int64)
 	switch {
 	case s.Type == "string" && isNumber:
-		// A number cannot be a duration without a unit, so it is left for validation to refuse.
+		// A number without a unit is no duration, so leave it unchanged for validation to refuse.
 		if s.ValueValidation == nil || s.ValueValidation.Format != "duration" {
 			return strconv.FormatInt(number, 10), nil
 		}

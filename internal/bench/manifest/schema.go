@@ -102,8 +102,8 @@ func (s *kindSchema) admit(u map[string]any) check.Problems {
 		o.SetNamespace("default")
 		defer o.SetNamespace("")
 	}
-	// The API server gives a name to an object that only has generateName. Without the API server, other objects could
-	// not refer to it.
+	// Require a name: the API server names an object that only has generateName, but without the API server other objects
+	// could not refer to the object.
 	errs := metavalidation.ValidateObjectMetaAccessor(o, true, metavalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	errs = append(errs, validation.ValidateCustomResource(nil, u, s.openapi)...)
 	errs = append(errs, objectmeta.Validate(context.Background(), nil, u, s.structural, false)...)
@@ -113,8 +113,8 @@ func (s *kindSchema) admit(u map[string]any) check.Problems {
 		celErrs, _ := s.rules.Validate(context.Background(), nil, s.structural, u, nil, celconfig.RuntimeCELCostBudget)
 		errs = append(errs, celErrs...)
 	}
-	// A value that must be an integer or a string, and is neither, is reported three times: with both types, with one of
-	// them, and without a path.
+	// The OpenAPI validator reports a value that is neither an integer nor a string, but must be one of them, three times:
+	// with both types, with one of the types, and without a path.
 	either := map[string]bool{}
 	for _, e := range errs {
 		either[e.Field] = either[e.Field] || strings.Contains(e.Detail, integerOrString)
@@ -242,7 +242,7 @@ func find(s *schema.Structural, name, path string, object any) string {
 func (s *kindSchema) problem(u map[string]any, e *field.Error) check.Problem {
 	p := check.Problem{Field: e.Field, Value: valueAt(u, e.Field), Message: e.Detail}
 	if e.Field == "<nil>" {
-		// A rule on a whole object: all of ours are about its name.
+		// The path is missing for rules on a whole object. All such rules of Geobench are about the object's name.
 		p.Field = "metadata.name"
 	}
 	switch e.Type {
@@ -272,7 +272,7 @@ func (s *kindSchema) problem(u map[string]any, e *field.Error) check.Problem {
 	return p
 }
 
-// reword removes the field's name from messages of the OpenAPI validator, and explains its patterns.
+// reword removes the field's name from a message of the OpenAPI validator, and explains patterns in words.
 func reword(path, detail string) string {
 	name := path
 	if _, rest, ok := strings.Cut(detail, " in body "); ok && strings.HasPrefix(detail, name) {
@@ -298,8 +298,8 @@ func reword(path, detail string) string {
 	return strings.Replace(strings.Replace(detail, "should be", "must be", 1), "should have", "must have", 1)
 }
 
-// mustBe describes the required type. If it is a string, quotes are usually missing: YAML parses no, on and 5 as
-// booleans and numbers.
+// mustBe describes the required type. If a string is required, the value usually lacks quotes: YAML parses no, on and 5
+// as booleans and numbers.
 func mustBe(want, got string) string {
 	m := "must be " + article(want) + ", not " + article(got)
 	switch got {
@@ -315,7 +315,7 @@ func mustBe(want, got string) string {
 	return m
 }
 
-// article returns a description of a JSON or Go type.
+// article returns a description of a JSON or Go type, with an article.
 func article(jsonType string) string {
 	switch jsonType {
 	case "integer,string":
@@ -342,7 +342,8 @@ func article(jsonType string) string {
 
 var step = regexp.MustCompile(`([^.\[\]]+)|\[([^]]*)\]`)
 
-// valueAt returns the object's value at a path, shortened; empty if it does not exist or is not a scalar.
+// valueAt returns the object's value at a path, shortened. It returns "" if the value does not exist or is not a
+// scalar.
 func valueAt(u map[string]any, path string) string {
 	var at any = u
 	for _, m := range step.FindAllStringSubmatch(path, -1) {

@@ -14,8 +14,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload/catalog"
 )
 
-// workloadSchema is the schema of a BenchmarkRun, reduced to spec.workload: nodes compile it, and their memory is
-// measured.
+// workloadSchema is the schema of a BenchmarkRun, reduced to spec.workload. Nodes compile it, and the whole schema
+// would add to their measured memory.
 var workloadSchema = sync.OnceValues(func() (*kindSchema, error) {
 	const kind = "BenchmarkRun"
 	defs, err := crd.Definitions()
@@ -38,8 +38,8 @@ var workloadSchema = sync.OnceValues(func() (*kindSchema, error) {
 })
 
 // ParseWorkload parses the spec.workload of a BenchmarkRun from a sender that may have bypassed the API server, and
-// creates the workload. It refuses everything that the API server refuses, before allocating anything for it. Errors
-// name the field, its value and its bound.
+// creates the workload. It refuses everything that the API server refuses, before it allocates memory for the workload.
+// Errors name the field, its value and its bound.
 func ParseWorkload(spec json.RawMessage, seed uint64, t *geo.Topology) (workload.Workload, error) {
 	schema, err := workloadSchema()
 	if err != nil {

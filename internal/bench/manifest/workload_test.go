@@ -9,8 +9,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/manifest"
 )
 
-// TestWorkloadsBeyondTheAPIAreRefused checks that a node that is asked to load a data set applies the bounds of the
-// API, whatever the sender.
+// TestWorkloadsBeyondTheAPIAreRefused checks that a node applies the bounds of the API when it is asked to load a data
+// set, whatever the sender is.
 func TestWorkloadsBeyondTheAPIAreRefused(t *testing.T) {
 	topology := &geo.Topology{Regions: []string{"eu", "us"}, Partitions: 1, Replicas: 1}
 	for name, tc := range map[string]struct{ spec, says string }{

@@ -42,8 +42,8 @@ func (p *Plan) PlanTests(plan func(*v1alpha1.BenchmarkRun) (*Plan, error)) error
 	return nil
 }
 
-// New plans a run. The objects must have their defaults and must have been checked. It returns an error that names the
-// field for conditions that the checks cannot know, for example too few customers for the topology.
+// New plans a run. The objects must have their defaults and must have been checked. New returns an error that names the
+// field for conditions that the checks do not cover, such as too few customers for the topology.
 func New(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, profile *v1alpha1.NetworkProfileSpec) (*Plan, error) {
 	p := &Plan{Run: run, Database: db, Profile: profile}
 	var err error
@@ -79,8 +79,8 @@ func engine(name string, client bool) (*protocol.Engine, error) {
 	return nil, fmt.Errorf("%q is not one of %v", name, names())
 }
 
-// Deployed plans a run on a deployed database. Its actual state counts, even if its manifests would now produce
-// another. spec and profile are the manifests from which it was deployed.
+// Deployed plans a run on a deployed database. spec and profile are the manifests from which it was deployed. The plan
+// follows the actual state d of the database, even if the manifests would now produce a different one.
 func Deployed(run *v1alpha1.BenchmarkRun, d *deploy.Database, spec *v1alpha1.GeoDatabaseSpec, profile *v1alpha1.NetworkProfileSpec) (*Plan, error) {
 	p := &Plan{Run: run, Database: &v1alpha1.GeoDatabase{Spec: *spec}, Profile: profile, Topology: d.Topology}
 	p.Database.Name = d.Name
@@ -99,7 +99,7 @@ func Deployed(run *v1alpha1.BenchmarkRun, d *deploy.Database, spec *v1alpha1.Geo
 // Seed returns the seed of all random choices.
 func (p *Plan) Seed() uint64 { return uint64(p.Run.Spec.Seed) }
 
-// Emulated reports whether links are delayed artificially.
+// Emulated reports whether the delays of links are emulated.
 func (p *Plan) Emulated() bool {
 	return p.Database.Spec.External == nil && p.Database.Spec.Network.Emulation != v1alpha1.EmulationNone
 }
@@ -107,7 +107,8 @@ func (p *Plan) Emulated() bool {
 // Journals reports whether the nodes of a real run write journals of their inputs.
 func (p *Plan) Journals() bool { return p.Database.Spec.Durability == v1alpha1.DurabilityJournal }
 
-// Deployment describes the database to nodes in this process. Their addresses are added once they listen.
+// Deployment describes the database to nodes in this process. The addresses of the nodes are added once the nodes
+// listen.
 func (p *Plan) Deployment(epoch time.Time, incarnation string) *deploy.Database {
 	return &deploy.Database{
 		Name: p.Database.Name, Engine: p.Engine.Name, Parameters: p.Params, Topology: p.Topology, Emulate: p.Emulated(),

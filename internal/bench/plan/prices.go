@@ -5,8 +5,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// Prices converts the price table of a profile for the cost model. It returns nil, which means the default table, if
-// the profile has no prices.
+// Prices converts the price table of a profile to the form of the cost model. It returns nil, which means the default
+// table, if the profile has no prices.
 func Prices(in *v1alpha1.Prices) *result.Prices {
 	if in == nil {
 		return nil
@@ -16,7 +16,7 @@ func Prices(in *v1alpha1.Prices) *result.Prices {
 		Source: "network profile", Currency: in.Currency, Instance: instance,
 		InstanceMicrosPerHour: map[string]int64{instance: in.NodePerHourMicros},
 	}
-	// The first matching entry applies, so entries for a single destination precede those for all destinations.
+	// The first matching entry applies. Entries for a single destination therefore precede entries for all destinations.
 	for _, wildcard := range []bool{false, true} {
 		for _, t := range in.Transfer {
 			if (t.To == "*") != wildcard {

@@ -1,5 +1,6 @@
-// Package plan converts manifests into what drivers run: a topology, an engine with its parameters, a workload and a
-// load. The operator, geobench run and geobench simulate share it, so that a manifest always has the same meaning.
+// Package plan converts manifests into the input of drivers: a topology, an engine with its parameters, a workload and
+// a load. The operator, geobench run and geobench simulate share this package, so that a manifest always has the same
+// meaning.
 package plan
 
 import (
@@ -20,8 +21,8 @@ func (e *MissingLinkError) Error() string {
 }
 
 // Topology places a database on a network profile. A link's round-trip time is split into two halves, one per
-// direction. If the reverse pair is listed as well, each direction takes half of its own time. Jitter is the standard
-// deviation of the round trip, so each direction gets 1/sqrt(2) of it: variances add up.
+// direction. If the profile also lists the reverse pair, each direction takes half of its own round-trip time. Jitter
+// is the standard deviation of the round trip. Variances add up, so the jitter of each direction is 1/sqrt(2) of it.
 func Topology(db *v1alpha1.GeoDatabaseSpec, profile *v1alpha1.NetworkProfileSpec) (geo.Topology, error) {
 	t := geo.Topology{Homes: len(db.Homes), Partitions: int(db.PartitionsPerRegion), Replicas: int(db.ReplicasPerPartition)}
 	declared := make(map[[2]string]geo.Link, len(profile.Links))
@@ -38,7 +39,7 @@ func Topology(db *v1alpha1.GeoDatabaseSpec, profile *v1alpha1.NetworkProfileSpec
 		for _, b := range t.Regions {
 			l, ok := declared[[2]string{a, b}]
 			if !ok {
-				// A link that is listed in one direction applies to both.
+				// A link that is listed in only one direction applies to both directions.
 				l, ok = declared[[2]string{b, a}]
 			}
 			// A profile may override the network within a region by a link to itself.
@@ -59,8 +60,8 @@ func Topology(db *v1alpha1.GeoDatabaseSpec, profile *v1alpha1.NetworkProfileSpec
 	return t, t.Validate()
 }
 
-// Places adds to a topology the places of the pods of a database with roles. Each region has as many places as the
-// region with the most pods; unused places are absent. It does nothing for a database without roles.
+// Places adds the places of pods to the topology of a database with roles. Each region gets as many places as the
+// region with the most pods; unused places are absent. Places does nothing for a database without roles.
 func Places(t *geo.Topology, spec *v1alpha1.GeoDatabaseSpec) {
 	if len(spec.Roles) == 0 {
 		return

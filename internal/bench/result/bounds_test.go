@@ -44,8 +44,8 @@ func TestLowerBoundsAreShown(t *testing.T) {
 	}
 }
 
-// TestBoundsOfParts checks that the median over repetitions, and a percentile of a second, are lower bounds if the
-// transaction at their rank was not observed.
+// TestBoundsOfParts checks that the median over repetitions, and a percentile of one second of the timeline, are lower
+// bounds if the transaction at their rank was not observed.
 func TestBoundsOfParts(t *testing.T) {
 	value, bound := v1alpha1.Observed, v1alpha1.MoreThan
 	for _, c := range []struct {
@@ -83,7 +83,7 @@ func TestObjectivesOverLowerBounds(t *testing.T) {
 	f := figures{latency: tallied(repeat(100_000, 1000), nil, repeat(140_000, 500))}
 	f.Committed, f.Unknown = 1000, 500
 	m := measure(v1alpha1.MetricLatencyP99, &f, &Report{})
-	// true if the objective is undecided
+	// The value is true if the objective is undecided.
 	for limited, want := range map[string]bool{"139ms": false, "140ms": false, "141ms": true} {
 		o := m.judge(v1alpha1.Objective{Metric: v1alpha1.MetricLatencyP99, Max: limit(limited)})
 		if o.Holds || (o.Undecided != "") != want || !strings.Contains(o.Measured, "> 140.0ms") {

@@ -19,7 +19,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// Inputs holds everything that a document is built from. Build reads neither a clock nor the environment.
+// Inputs holds everything from which Build builds a document; Build reads neither a clock nor the environment.
 type Inputs struct {
 	Name       string
 	Database   string
@@ -54,29 +54,29 @@ type Measured struct {
 	Execution *Execution
 	// Machine is the machine that evaluated the run; omitted from simulated documents.
 	Machine *Machine
-	// Emulation names what emulated the links: Simulated, or a v1alpha1.Emulation.
+	// Emulation is the mechanism that emulated the links: Simulated, or a v1alpha1.Emulation.
 	Emulation string
-	// Mesh is the service mesh of nodes and workers; nil if none was looked for.
+	// Mesh is the service mesh of nodes and workers; nil if it was not determined.
 	Mesh *v1alpha1.MeshStatus
-	// Reports holds the reports of all workers.
+	// Reports holds the reports of the load generators.
 	Reports []*Report
-	// Driver is the CPU usage of the load generators if they could not measure it themselves. DriverName names the
-	// process that used the CPU, for example one that also runs nodes.
+	// Driver is the CPU usage of the load generators if they could not measure it themselves. DriverName names the process
+	// that used the CPU, for example a process that also runs nodes.
 	Driver     *Driver
 	DriverName string
 	// Before and After hold one status per node, from before the first warm-up and after the last answer. Their
 	// difference covers all transactions in between.
 	Before, After []admin.Status
-	// SharedProcess is set if one process ran all nodes and load generators. Every status then repeats its CPU time and
-	// memory, which belong to no single node.
+	// SharedProcess is set if one process ran all nodes and load generators. Every status then contains the CPU time and
+	// memory of the whole process, which belong to no single node.
 	SharedProcess bool
 	// RTTs replaces the measured round trips of Before and After if the nodes do not measure them.
 	RTTs []MeasuredRTT
-	// Readings are byte counts of the nodes by observers other than the nodes, taken at the times of Before and After.
+	// Readings are counts of the bytes between nodes by other observers, taken at the times of Before and After.
 	Readings []Readings
 	// Target describes a database other than Geobench's own; nil for nodes of Geobench. Unless the target was deployed,
 	// its network is neither declared nor measured, so links, bytes and cost are omitted. For a deployed target, Before
-	// and After are reports of the probes next to it.
+	// and After are reports of the probes next to the target's nodes.
 	Target *Target
 	// Gaps are the times at which the emulated network differed from the declared network.
 	Gaps []Gap
@@ -89,7 +89,7 @@ type Measured struct {
 	// ClockBound is the clock difference between two nodes beyond which the engine's answers may be wrong; 0 if no answer
 	// depends on clocks.
 	ClockBound time.Duration
-	// Incidents are incidents of the run that the worker reports do not contain.
+	// Incidents are events that make the measurement doubtful and that no worker report contains.
 	Incidents []Reason
 }
 
@@ -129,7 +129,7 @@ func Build(in Inputs) (*Document, error) {
 	if d.Checks == nil {
 		d.Checks = []workload.Check{}
 	}
-	// Simulated documents must be byte-identical for the same seed, so nothing of this machine may enter them.
+	// Simulated documents must be byte-identical for the same seed, so they must not contain any property of this machine.
 	if !in.Simulated {
 		d.Machine, d.Execution, d.Pods = in.Machine, in.Execution, in.Pods
 	}
@@ -195,7 +195,7 @@ type figures struct {
 	latency, service tally
 }
 
-// add adds a series. h and service are its decoded histograms.
+// add adds a series, whose decoded histograms are h and service.
 func (f *figures) add(s *Series, h, service *hdrhistogram.Histogram) {
 	f.Counts.add(s.Outcome, s.Latency.Count, &s.Failures)
 	f.attempts.Counts.add(s.Outcome, s.Attempts.Count, &s.Attempts.Failures)
@@ -205,7 +205,7 @@ func (f *figures) add(s *Series, h, service *hdrhistogram.Histogram) {
 	}
 }
 
-// addWindow adds those counts of a window that no series contains.
+// addWindow adds the counts of a window that no series contains.
 func (f *figures) addWindow(w *Window) {
 	f.carriedIn += w.CarriedIn
 	f.Unanswered.addWindow(w)
@@ -214,7 +214,7 @@ func (f *figures) addWindow(w *Window) {
 	f.attempts.CommittedAfter = addEach(f.attempts.CommittedAfter, w.CommittedAfter)
 }
 
-// attemptsOver returns the attempts of all windows. microseconds is the total length of the windows.
+// attemptsOver returns the attempts in all windows, whose total length is microseconds.
 func (f *figures) attemptsOver(microseconds int64) Attempts {
 	a := f.attempts
 	a.PerSecond, a.AbortPPM = ratio(microseconds, 1, a.Ended(), 1e6), a.abortPPM()
@@ -319,7 +319,7 @@ func aggregate(r *Report, load *v1alpha1.Load, regions []string, objectives []v1
 			f.addWindow(w)
 		}
 		for i, o := range objectives {
-			// Transactions carried in are not distinguished by type.
+			// CarriedIn is not known for single types, so objectives on a type omit the window's counts.
 			if o.Transaction == "" && (o.Region == "" || o.Region == w.Region) {
 				a.objectives[i].addWindow(w)
 			}
@@ -343,8 +343,8 @@ func aggregate(r *Report, load *v1alpha1.Load, regions []string, objectives []v1
 	return a, nil
 }
 
-// markGrowing marks the figures of regions whose backlog grew. Closed loops are exempt: the number of clients bounds
-// their backlog.
+// markGrowing marks the figures of regions whose backlog grew. Closed loops are exempt, because the number of clients
+// bounds their backlog.
 func (a *aggregates) markGrowing(r *Report, load *v1alpha1.Load, objectives []v1alpha1.Objective) {
 	if load.Arrival != v1alpha1.ArrivalConstant && load.Arrival != v1alpha1.ArrivalPoisson {
 		return
@@ -422,7 +422,7 @@ func (a *aggregates) fill(d *Document, r *Report) {
 	s.LatencyMicroseconds, s.ServiceTimeMicroseconds = a.all.latency.latency(), a.all.service.optional()
 	s.Late = r.Late
 	s.Unanswered = a.all.Unanswered
-	// Each region has a separate hang limit, so the summary adds the regions' counts.
+	// Each region has a separate hang limit, so the summary adds the regions' counts of hung transactions.
 	for i := range a.regions {
 		s.Hung += a.regions[i].latency.hung()
 	}
@@ -479,8 +479,8 @@ func (a *aggregates) fill(d *Document, r *Report) {
 	}
 }
 
-// medianOf returns a repetition with the median of each figure. With an even number of repetitions, it takes the lower
-// of the two middle values, which was measured.
+// medianOf returns a repetition with the median of each figure. With an even number of repetitions, the median is the
+// lower of the two middle values, so that it is a measured value.
 func medianOf(reps []Repetition) *Repetition {
 	median := func(f func(*Repetition) int64) int64 {
 		var v []int64
@@ -519,7 +519,7 @@ func medianOf(reps []Repetition) *Repetition {
 }
 
 // cpuPerTransaction returns the CPU time in microseconds that nodes and load generators used per committed transaction.
-// transactions is the number of commits during which the CPU time of the nodes was counted.
+// transactions is the number of commits in the time for which the CPU time of the nodes was counted.
 func (d *Document) cpuPerTransaction(r *Report, transactions int64) int64 {
 	// One process ran both nodes and load generators: its CPU time already includes the workers.
 	if d.Process != nil {
@@ -594,8 +594,8 @@ func uncounted(in *Inputs) (out []string) {
 	return out
 }
 
-// wentBack reports whether a counter of a node is less than before. A node that continues from a journal keeps its
-// Process, so only its counters reveal the restart. Gauges may fall and prove nothing.
+// wentBack reports whether a counter of a node is less than it was before the run. A node that continues from a journal
+// keeps its Process, so only its counters reveal the restart. Gauges may fall and prove nothing.
 func wentBack(before, after *admin.Status) bool {
 	less := func(a, b geo.Traffic) bool {
 		return a.Bytes < b.Bytes || a.Messages < b.Messages || a.Segments < b.Segments
@@ -616,8 +616,9 @@ func wentBack(before, after *admin.Status) bool {
 }
 
 // countedFrom returns the baseline to subtract from the counters in s; b is the earlier status of the node. A process
-// that continued from a journal has replayed all its messages and counted them again. It has not replayed the requests
-// that clients sent to its predecessor. A stopped process no longer reports its links.
+// that continued from a journal has replayed the messages of its predecessor and counted them again, so their baseline
+// stays. It has not replayed the requests of clients, so their baseline is 0. A stopped process reports no links, so
+// its whole baseline is 0.
 func countedFrom(b, s *admin.Status, restarted bool) *admin.Status {
 	if b == nil || b.Process != s.Process || restarted && len(s.Links) == 0 {
 		return &admin.Status{}
@@ -626,7 +627,7 @@ func countedFrom(b, s *admin.Status, restarted bool) *admin.Status {
 		return b
 	}
 	out := *b
-	// The new process neither kept the CPU time of its predecessor nor replayed the requests of clients.
+	// The new process did not keep the CPU time of its predecessor and did not replay the requests of clients.
 	out.CPUSeconds, out.Requests, out.Answers = 0, geo.Traffic{}, geo.Traffic{}
 	out.Links = slices.Clone(b.Links)
 	for i := range out.Links {

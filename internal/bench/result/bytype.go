@@ -17,7 +17,7 @@ type TypeFigures struct {
 	Seconds float64
 	// LatencyMicroseconds is the latency of the committed transactions, from the merged histograms of all classes.
 	LatencyMicroseconds Latency
-	// Hung is the Unanswered.Hung of this type.
+	// Hung is the number of hung transactions of this type: see Unanswered.Hung.
 	Hung int64
 }
 
@@ -141,7 +141,7 @@ func (d *Document) WithFiguresOnly() (*Document, error) {
 		}
 	}
 	if len(nodes) > 0 {
-		// Only the first node gets the sums, so that a sum over the nodes is still right.
+		// Only the first node gets the totals, so that a sum over the nodes is still right.
 		nodes[0].Counters, nodes[0].Gauges = counters, gauges
 	}
 	var manifests *Manifests

@@ -58,7 +58,7 @@ func TestByType(t *testing.T) {
 	}
 	for _, f := range all {
 		want := recorded[typeKey{f.Type, f.Region}].latency()
-		// The documents' means are rounded.
+		// The means of documents are rounded.
 		if diff := f.LatencyMicroseconds.Mean.Least() - want.Mean.Least(); diff < -1 || diff > 1 {
 			t.Errorf("%s in %q: mean %d, want %d", f.Type, f.Region, f.LatencyMicroseconds.Mean.Least(), want.Mean.Least())
 		}

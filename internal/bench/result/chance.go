@@ -14,7 +14,7 @@ const falseAlarmRate = 1e-6
 func chanceRange(n, p float64, comparisons int) (low, high float64) {
 	limit := math.Log(2 * float64(max(1, comparisons)) / falseAlarmRate)
 	edge := func(outside float64) float64 {
-		// Even no hits, or only hits, are within the range.
+		// The range includes no hits at all, or only hits, if that is likely enough.
 		if n*relativeEntropy(outside/n, p) <= limit {
 			return outside
 		}

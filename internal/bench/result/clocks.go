@@ -14,13 +14,13 @@ type Clock struct {
 	Region string `json:"region"`
 	Index  int    `json:"index"`
 	// AheadMicroseconds is the offset by which the load generator's clock is ahead, with an error of at most
-	// WithinMicroseconds. A negative offset means that it lags.
+	// WithinMicroseconds. A negative offset means that this clock lags.
 	AheadMicroseconds  int64 `json:"aheadMicroseconds"`
 	WithinMicroseconds int64 `json:"withinMicroseconds"`
 }
 
-// ClocksApart returns a reason for each clock that certainly differs by more than MaxClockOffset. Such workers measured
-// at other times than the rest, and saw faults at unexpected times.
+// ClocksApart returns a reason for each clock that certainly differs by more than MaxClockOffset. Such a worker
+// measured at other times than the other workers, and saw faults at unexpected times.
 func ClocksApart(clocks []Clock) (out []Reason) {
 	for _, c := range clocks {
 		off, side := c.AheadMicroseconds, "ahead of"

@@ -15,7 +15,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// Comparison compares two results, figure by figure, and judges whether B is better or worse than A.
+// Comparison compares two results, figure by figure, and states whether B is better or worse than A.
 type Comparison struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -39,10 +39,11 @@ type Comparison struct {
 // ComparisonKind is the Kind of a Comparison.
 const ComparisonKind = "RunComparison"
 
-// Change is the outcome of comparing a result, or one of its figures, with another.
+// Change is the outcome of comparing a result, or one of its figures, with the same figure of another result.
 type Change = v1alpha1.Change
 
-// The changes: significantly worse or better by more than the threshold, neither, or undecided for lack of repetitions.
+// The possible changes. Regression and Improvement are significant changes above the threshold. Undecided means that
+// the results permit no conclusion, for example because there are too few repetitions.
 const (
 	Regression   = v1alpha1.ChangeRegression
 	Improvement  = v1alpha1.ChangeImprovement
@@ -69,15 +70,15 @@ type Difference struct {
 	HighPPM *int64 `json:"highPPM,omitempty"`
 	// PPPM is the p-value of the Mann-Whitney U test, in parts per million; nil if there is only one repetition.
 	PPPM *int64 `json:"pPPM,omitempty"`
-	// Judged is set if the verdict depends on this figure.
+	// Judged is set if the verdict of the whole comparison depends on this figure.
 	Judged bool   `json:"judged"`
 	Change Change `json:"change,omitempty"`
 }
 
-// CompareOptions configure when a difference counts. Zero fields mean 0.05 and 0.01.
+// CompareOptions configure when a difference counts. A zero Alpha means 0.05, and a zero Threshold means 0.01.
 type CompareOptions struct {
-	// Alpha is the probability that a comparison of equal databases reports a difference in any judged figure: between 0
-	// and 1, exclusive.
+	// Alpha is the probability that a comparison of equal databases reports a difference in any figure that decides the
+	// verdict: between 0 and 1, exclusive.
 	Alpha float64
 	// Threshold is the relative change up to which a difference is ignored: 0.01 is 1%. A negative value means 0.
 	Threshold float64
@@ -105,7 +106,7 @@ func Compare(a, b []*Document, o CompareOptions) *Comparison {
 		c.doubtWhole(differ, samples)
 	}
 	c.judgeRegions(samples, o, differ)
-	// Last: an unsound side overrides every verdict from the figures.
+	// An unsound side overrides every verdict from the figures, so this step is the last.
 	c.distrust(a, b, samples)
 	for i := range samples {
 		c.Figures = append(c.Figures, samples[i].Difference)
@@ -162,8 +163,8 @@ func (c *Comparison) distrust(a, b []*Document, samples []sample) {
 	}
 }
 
-// unsound returns why the figures of the document do not measure the database: it is Invalid, answers are wrong or
-// missing, or it was edited. It returns an empty string if the figures are sound.
+// unsound returns the reason why the figures of the document do not measure the database: it is Invalid, its answers
+// are wrong or missing, or it was edited. It returns an empty string if the figures are sound.
 func (d *Document) unsound() string {
 	if why := d.disagreements(); len(why) > 0 {
 		return "it was edited, or is of another version: " + why[0]
@@ -202,7 +203,7 @@ func title(d *Document) string {
 	return d.Name
 }
 
-// comparedLatencies lists the compared latency figures, and whether each is judged.
+// comparedLatencies lists the compared latency figures, and whether the verdict depends on each of them.
 var comparedLatencies = []struct {
 	name   string
 	judged bool
@@ -215,8 +216,8 @@ var comparedLatencies = []struct {
 	{"mean", false, func(l *Latency) v1alpha1.Quantile { return l.Mean }},
 }
 
-// judge compares every figure and sets the verdict from the judged figures. It corrects their p-values as in Holm
-// (1979), so that more figures do not make a false alarm more likely.
+// judge compares every figure, and sets the verdict from the figures with Judged set. It corrects their p-values as in
+// Holm (1979), so that more figures do not make a false alarm more likely.
 func (c *Comparison) judge(samples []sample, o CompareOptions) {
 	p := map[int]float64{}
 	judged := []int{}
@@ -224,12 +225,12 @@ func (c *Comparison) judge(samples []sample, o CompareOptions) {
 		s := &samples[i]
 		s.A, s.B = medianQuantile(s.a), medianQuantile(s.b)
 		switch a, b := s.A.Least(), s.B.Least(); {
-		// The change between two values is unknown if only a lower bound of either is known.
+		// The change is unknown if only a lower bound of either value is known.
 		case s.A.IsBound() || s.B.IsBound():
 		case a != 0:
 			change := ppm(float64(b-a) / float64(a))
 			s.ChangePPM = &change
-		// Only if both are 0 is the change known although A is 0.
+		// If A is 0, the change is known only if B is 0 as well.
 		case b == 0:
 			s.ChangePPM = new(int64)
 		}
@@ -247,8 +248,8 @@ func (c *Comparison) judge(samples []sample, o CompareOptions) {
 			judged = append(judged, i)
 		}
 	}
-	// The smallest two-sided p-value that complete separation of the repetitions can reach. If Holm's strictest threshold
-	// is below it, no figure can ever be significant.
+	// least is the smallest two-sided p-value that complete separation of the repetitions can reach. If Holm's strictest
+	// threshold is below it, no figure can ever be significant.
 	if least := 2 / mathx.Choose(c.RepetitionsA+c.RepetitionsB, c.RepetitionsA); least > o.Alpha/float64(len(judged)) {
 		c.Verdict, c.Message = Undecided, fmt.Sprintf(
 			"%d and %d repetitions cannot tell a difference from chance at %.3g%%: run both with spec.load.repetitions: %d or more, or compare folders with the results of several seeds",
@@ -262,12 +263,13 @@ func (c *Comparison) judge(samples []sample, o CompareOptions) {
 		s := &samples[i]
 		// Holm is a step-down procedure: after the first p-value that is not significant, no later one is.
 		rejecting = rejecting && p[i] <= o.Alpha/float64(len(judged)-rank)
-		// Lower bounds may have no order, whatever the test yields.
+		// The order of lower bounds may be unknown, even if the test yields a significant difference.
 		if !s.ordered() {
 			s.Change, unknown = Undecided, append(unknown, fmt.Sprintf("%s %s", s.Name, s.change()))
 			continue
 		}
-		// Significant but at most the threshold, or hidden by rounding to equal medians, is no difference.
+		// There is no difference if the change is not significant, is at most the threshold, or is hidden by rounding to
+		// equal medians.
 		if !rejecting || s.ChangePPM != nil && math.Abs(float64(*s.ChangePPM)) <= o.Threshold*1e6 || s.B == s.A {
 			s.Change = NoDifference
 			continue
@@ -296,10 +298,11 @@ func (c *Comparison) judge(samples []sample, o CompareOptions) {
 	}
 }
 
-// judgeRegions makes the comparison a Regression if a region is worse, even if the whole run is better. If a slow
+// judgeRegions makes the comparison a Regression if a region is worse, even if the whole run is better: if a slow
 // region commits less, the percentiles of all regions together improve. The throughputs and 99th percentiles of regions
-// get a Holm correction of their own; with a common one, the whole would need more repetitions. Regions are judged at
-// least as strictly as the whole. differ describes regions that only one side has.
+// have a separate Holm correction. With a common correction, the figures of the whole run would need more repetitions.
+// The thresholds for regions are at least as strict as the thresholds for the whole run. differ describes regions that
+// only one side has.
 func (c *Comparison) judgeRegions(samples []sample, o CompareOptions, differ string) {
 	var judged []*sample
 	regions, whole := map[string]bool{}, 0
@@ -313,7 +316,7 @@ func (c *Comparison) judgeRegions(samples []sample, o CompareOptions, differ str
 		if s.Region == "" && s.Judged {
 			whole++
 		}
-		// With one region in both results, its figures are the figures of the whole.
+		// With one region in both results, its figures equal the figures of the whole run.
 		if s.Region != "" && (len(regions) > 1 || differ != "") && (s.Name == "throughput" || s.Name == "p99") &&
 			s.p != nil {
 			judged = append(judged, s)
@@ -322,7 +325,7 @@ func (c *Comparison) judgeRegions(samples []sample, o CompareOptions, differ str
 	slices.SortStableFunc(judged, func(a, b *sample) int { return cmp.Compare(*a.p, *b.p) })
 	var worse []string
 	for rank, s := range judged {
-		// Holm: no larger p-value can be significant.
+		// In Holm's procedure, no larger p-value can be significant.
 		if *s.p > o.Alpha/float64(max(whole, len(judged))-rank) {
 			break
 		}
@@ -336,7 +339,7 @@ func (c *Comparison) judgeRegions(samples []sample, o CompareOptions, differ str
 		return
 	}
 	message := "worse: " + strings.Join(worse, ", ")
-	// A message of NoDifference or lack of repetitions would contradict the regression, so it is replaced.
+	// A message about NoDifference or a lack of repetitions would contradict the regression, so it is replaced.
 	if c.Verdict == Regression || c.Verdict == Improvement || differ != "" {
 		message = c.Message + "; " + message
 	}
@@ -358,7 +361,7 @@ func (s *Difference) change() string {
 // noLatency is the latency value of a region without transactions.
 var noLatency = v1alpha1.MoreThan(0)
 
-// Has reports whether q, which is A or B, is a value of the figure, not noLatency.
+// Has reports whether q, which is A or B, is a measured value and not noLatency.
 func (s *Difference) Has(q v1alpha1.Quantile) bool { return s.Unit != "us" || q != noLatency }
 
 // Format formats a value of the figure with its unit; lower bounds are prefixed with >.

@@ -7,8 +7,8 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// TestEditedLatenciesAndVerdictsAreNoticed edits percentiles, which must follow from the histograms, and verdicts,
-// which must follow from the evidence.
+// TestEditedLatenciesAndVerdictsAreNoticed checks that a comparison detects edited percentiles, which no longer follow
+// from the histograms, and edited verdicts, which no longer follow from the evidence.
 func TestEditedLatenciesAndVerdictsAreNoticed(t *testing.T) {
 	for name, edit := range map[string]func(*Document){
 		"p99 of all":                 func(d *Document) { d.Summary.LatencyMicroseconds.P99 = v1alpha1.Observed(1) },

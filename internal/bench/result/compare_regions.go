@@ -24,7 +24,7 @@ func ofOneSide(a, b []*Document) string {
 	}
 	inA, allA := has(a)
 	inB, allB := has(b)
-	// Without region lists on a side, nothing is known about its regions.
+	// If no document of a side lists regions, nothing is known about the regions of this side.
 	if allA == 0 || allB == 0 {
 		return ""
 	}

@@ -108,7 +108,7 @@ type Traffic struct {
 //	+ sum over links of bytes / transferred x 10^6 x price per GB / 10^9
 //
 // measuredMicroseconds is the time in which the committed transactions were measured; transferred is the number of
-// transactions that caused the traffic. Both results are 0 if their number of transactions is 0.
+// transactions that caused the traffic. machines is 0 if committed is 0, and transfer is 0 if transferred is 0.
 func (p *Prices) PerMillion(nodes int, measuredMicroseconds, committed int64, traffic []Traffic, transferred int64) (machines, transfer Micros) {
 	if committed > 0 {
 		// nodes x price / 3600e6 us x measured us x 1e6 / committed
@@ -128,7 +128,7 @@ func (p *Prices) PerMillion(nodes int, measuredMicroseconds, committed int64, tr
 
 // ratio returns the product of factors divided by a * b, rounded half up. a * b must not be 0.
 func ratio(a, b int64, factors ...int64) int64 {
-	// The products overflow 64 bits, for example bytes times prices.
+	// The products can overflow 64 bits, for example bytes times prices.
 	n := big.NewInt(1)
 	for _, f := range factors {
 		n.Mul(n, big.NewInt(f))

@@ -30,7 +30,7 @@ func (c *Counts) add(outcome string, n int64, f *Failures) {
 		c.Refused += n
 	case txn.Unknown.String():
 		c.Unknown += n
-		// The client gave up; the transaction may still have committed, so it also counts as unknown.
+		// The client gave up. The transaction may still have committed, so it also counts as unknown.
 		c.Timeouts += f.Reasons[timeoutReason]
 	}
 	c.Causes = addNamed(c.Causes, f.Causes)
@@ -60,8 +60,9 @@ func (c *Counts) sharePPM(n int64) int64 {
 type Unanswered struct {
 	// Due is the number of transactions that became due in the windows, counted at that time, whether or not they ended.
 	Due int64 `json:"due,omitempty"`
-	// Unfinished counts the transactions in flight when a window closed. Hung counts the unfinished ones that had waited for
-	// more than a second, and for more than three times the 99th percentile of the region's committed transactions.
+	// Unfinished counts the transactions in flight when a window closed. Hung counts the unfinished transactions that had
+	// waited for more than a second, and for more than three times the 99th percentile of the region's committed
+	// transactions.
 	Unfinished int64 `json:"unfinished"`
 	Hung       int64 `json:"hung,omitempty"`
 	// Dropped and Backlog count the transactions of an open loop that were never sent, because the queue was full or
@@ -73,7 +74,7 @@ type Unanswered struct {
 	CarriedOver int64 `json:"carriedOver,omitempty"`
 }
 
-// all returns the number of transactions that were due or carried over. c counts the finished ones.
+// all returns the number of transactions that were due or carried over. c counts the finished transactions.
 func (u *Unanswered) all(c *Counts) int64 {
 	return c.Ended() + u.Unfinished + u.Unsent() + u.CarriedOver
 }
@@ -101,11 +102,11 @@ func unansweredPPM(c *Counts, u *Unanswered) int64 {
 	return max(ratio(all, 1, n, 1e6), min(n, 1))
 }
 
-// Attempts counts the attempts that finished in the measured windows, whenever their transactions were due. To the
-// database, each attempt is a separate transaction. Without spec.load.retry, every transaction has one attempt.
+// Attempts counts the attempts that finished in the measured windows, regardless of when their transactions were due.
+// To the database, each attempt is a separate transaction. Without spec.load.retry, every transaction has one attempt.
 type Attempts struct {
 	Counts
-	// Retried counts attempts other than the first of their transactions, in the window in which they were sent.
+	// Retried counts the attempts that were sent in the windows, except the first attempt of each transaction.
 	Retried   int64 `json:"retried"`
 	PerSecond int64 `json:"perSecond"`
 	// AbortPPM is the share of attempts that were aborted.
@@ -117,8 +118,8 @@ type Attempts struct {
 }
 
 // Realised is the mix of the transactions that were due in the measured windows: the configured shares, and the
-// multi-home and multi-partition shares of all transactions. All is the number of transactions that those two cover.
-// Transactions that do not know their rows beforehand count only once they commit or abort.
+// multi-home and multi-partition shares of all transactions. All is the number of transactions that the latter two
+// shares cover. A transaction whose rows are not known beforehand counts only once it commits or aborts.
 type Realised struct {
 	Shares []Share `json:"shares"`
 
@@ -127,10 +128,10 @@ type Realised struct {
 	All                  int64 `json:"all"`
 }
 
-// Share is a configured share and its realised value: workload.Share.
+// Share is a configured share of the workload (workload.Share) and its realised value.
 type Share struct {
 	Name string `json:"name"`
-	// Of is a noun for the items, and Count the number of these items.
+	// Of is a noun for the items that the share refers to, and Count the number of these items.
 	Of    string `json:"of"`
 	Count int64  `json:"count"`
 
@@ -140,7 +141,7 @@ type Share struct {
 	ConfiguredPPM int64 `json:"configuredPPM"`
 	Mean          bool  `json:"mean,omitzero"`
 	// TolerancePercent is the allowed difference between the realised and the configured value, in percent of the
-	// configured value, in addition to the sampling error; 0 allows a share one percentage point.
+	// configured value, in addition to the sampling error. For a share, 0 allows one percentage point.
 	TolerancePercent int32 `json:"tolerancePercent,omitzero"`
 }
 

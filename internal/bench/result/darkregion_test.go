@@ -4,8 +4,8 @@ import (
 	"testing"
 )
 
-// TestSlowRegionIsDark checks regions with two to nine transactions per second. A single second without any may be a
-// coincidence, but tens of seconds are significant.
+// TestSlowRegionIsDark checks regions with two to nine transactions per second. A single second without any transaction
+// may be a coincidence, but tens of such seconds are significant.
 func TestSlowRegionIsDark(t *testing.T) {
 	for _, perSecondNormal := range []int64{2, 4, 9} {
 		region := &tenths{counts: make([]counted, 600), sigmas: chanceSigmas}

@@ -15,7 +15,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy/mesh"
 )
 
-// warnings describes all differences between the results other than their figures.
+// warnings describes all differences between the results except their figures.
 func warnings(as, bs []*Document) []string {
 	out := []string{}
 	a := as[0]
@@ -172,8 +172,8 @@ func (d *Document) disagreements() (out []string) {
 	return out
 }
 
-// derivedDisagreements returns the other derived figures that do not follow from their parts: abort shares, bins, tpmC,
-// R of faults, and the round trips of a run that passed. measured is in microseconds.
+// derivedDisagreements returns further derived figures that do not follow from their parts: abort shares, bins, tpmC, R
+// of faults, and the round trips of a run that passed. measured is in microseconds.
 func (d *Document) derivedDisagreements(measured int64) (out []string) {
 	follows := func(what string, is, from, within int64) {
 		if is-from > within || from-is > within {
@@ -186,7 +186,7 @@ func (d *Document) derivedDisagreements(measured int64) (out []string) {
 		name := fmt.Sprintf("regions[%s]", r.Name)
 		follows(name+".abortPPM", r.AbortPPM, r.abortPPM(), 1)
 		follows(name+".attempts.abortPPM", r.Attempts.AbortPPM, r.Attempts.abortPPM(), 1)
-		// Documents of earlier versions do not count what is due.
+		// Documents of earlier versions do not count the due transactions.
 		if r.Due > 0 {
 			follows(name+".due", r.Due, r.Ended()+r.Unfinished+r.Unsent(), 0)
 		}
@@ -261,14 +261,15 @@ func (d *Document) manifestDisagreements() (out []string) {
 	return out
 }
 
-// disagrees returns the contradiction if R does not follow from the rounded throughputs. a may be nil.
+// disagrees describes the contradiction if R does not follow from the rounded throughputs; otherwise it returns nil. a
+// may be nil.
 func (a *Availability) disagrees(name string) []string {
 	if a == nil || a.NormalPerSecond < 2 {
 		return nil
 	}
 	normal, during := float64(a.NormalPerSecond), float64(a.FaultPerSecond)
-	// Each throughput is rounded by up to 0.5; within is the resulting error of R, for which small throughputs would be
-	// useless.
+	// Each throughput is rounded by up to 0.5, which changes R by up to within. For throughputs below 2 per second, this
+	// error is too large for a check.
 	from, within := 1-math.Abs(during-normal)/normal, (1+during/normal)/(normal-0.5)
 	if is := float64(a.RPPM) / 1e6; math.Abs(is-from) > within {
 		return []string{
@@ -280,7 +281,7 @@ func (a *Availability) disagrees(name string) []string {
 
 // latencyDisagreements returns the percentiles that do not follow from the document's histograms, or that contradict
 // the percentiles of its repetitions. Histograms cover all repetitions together. It returns nil if transactions were
-// never sent, because their types are unknown.
+// never sent, because the types of these transactions are unknown.
 func (d *Document) latencyDisagreements() (out []string) {
 	if d.Histograms.Estimator != Estimator || d.Summary.Unsent() > 0 || len(d.Histograms.Series) == 0 {
 		return nil
@@ -327,7 +328,7 @@ func (d *Document) latencyDisagreements() (out []string) {
 			break
 		}
 		least, most := c.of(&d.Repetitions[0].LatencyMicroseconds).Least(), int64(0)
-		// With a lower bound anywhere, the order of the percentiles is unknown.
+		// If any of the percentiles is only a lower bound, their order is unknown.
 		bounded := c.of(&d.Summary.LatencyMicroseconds).IsBound()
 		for i := range d.Repetitions {
 			q := c.of(&d.Repetitions[i].LatencyMicroseconds)

@@ -31,14 +31,14 @@ type Document struct {
 	Kind       string `json:"kind"`
 	// Name is the name of the run.
 	Name string `json:"name"`
-	// Simulated is set if the run took place in virtual time: no machine ran the database.
+	// Simulated is set if the run took place in virtual time, so that no machine ran the database.
 	Simulated bool  `json:"simulated"`
 	Seed      int64 `json:"seed"`
 	// Engine is the name of the engine, and Parameters all of its parameters.
 	Engine     string            `json:"engine"`
 	Parameters map[string]string `json:"parameters,omitempty"`
-	// Database is the name of the GeoDatabase; the next three fields are its shape. Homes is the number of regions that
-	// are homes of rows, counted from the first region, each with its own partitions; 0 means all regions.
+	// Database is the name of the GeoDatabase; the next three fields describe its layout. The first Homes regions are the
+	// home regions of rows, each with its own partitions; 0 means all regions.
 	Database             string `json:"database,omitempty"`
 	Homes                int    `json:"homes,omitempty"`
 	PartitionsPerRegion  int    `json:"partitionsPerRegion,omitempty"`
@@ -46,7 +46,7 @@ type Document struct {
 	Emulation            string `json:"emulation,omitempty"`
 	// Mesh is the service mesh of nodes and workers, on a cluster.
 	Mesh *v1alpha1.MeshStatus `json:"mesh,omitempty"`
-	// Target is set for a database that existed before the run. Only the clients' figures are then known.
+	// Target is set for a database that existed before the run. Only the figures that clients measure are then known.
 	Target *Target `json:"target,omitempty"`
 	// Durability is the durability of the nodes; omitted if it is None.
 	Durability v1alpha1.Durability `json:"durability,omitempty"`
@@ -55,8 +55,8 @@ type Document struct {
 	Spec     Spec   `json:"spec"`
 	// Manifests are the applied manifests, with defaults filled in.
 	Manifests *Manifests `json:"manifests,omitempty"`
-	// Version is the build that evaluated the run. WorkerVersion is the build of the workers if it differs, or their
-	// builds if there are several.
+	// Version is the build that evaluated the run. WorkerVersion lists the builds of the workers; it is omitted if all
+	// workers ran Version.
 	Version       string   `json:"version"`
 	WorkerVersion string   `json:"workerVersion,omitempty"`
 	Machine       *Machine `json:"machine,omitempty"`
@@ -78,23 +78,23 @@ type Document struct {
 	Nodes        []Node        `json:"nodes"`
 	// Pods describes how the pods of the database and of the load generators ran, on a cluster.
 	Pods []Pods `json:"pods,omitempty"`
-	// Process is set if one process ran all nodes and load generators. Nodes then have no CPU time and memory of their
-	// own.
+	// Process is set if one process ran all nodes and load generators. The CPU time and memory of single nodes are then
+	// unknown.
 	Process *Process `json:"process,omitempty"`
 	// Uncounted lists nodes that stopped or restarted during the measurement, so that their earlier work is not counted.
 	// The bytes, CPU time and cost of the summary, and the bytes of links, are therefore lower bounds.
 	Uncounted []string `json:"uncounted,omitempty"`
-	// Witnesses are the observers that counted the bytes between nodes if a service mesh carried them; the nodes are
-	// first.
+	// Witnesses are the observers that counted the bytes between nodes, if a service mesh carried this traffic. The nodes
+	// come first.
 	Witnesses []Witness `json:"witnesses,omitempty"`
 	// Notes explain the figures without changing the verdict.
 	Notes    []string      `json:"notes,omitempty"`
 	Workers  []WorkerShare `json:"workers"`
 	Timeline []Tick        `json:"timeline"`
 	Faults   []Fault       `json:"faults"`
-	// Deviations are the first 100 actions on nodes and links that Faults does not plan.
+	// Deviations are the first 100 periods in which a node or link was treated differently from the manifest.
 	Deviations []Deviation `json:"deviations,omitempty"`
-	// FastLinks are the first 100 periods in which a link was faster than declared without a fault that changes it.
+	// FastLinks are the first 100 periods in which a link was faster than declared although no fault changed the link.
 	FastLinks []FastLink `json:"fastLinks,omitempty"`
 	// FunctionalTests lists the tests that the database passed before the run.
 	FunctionalTests []FunctionalTest `json:"functionalTests,omitempty"`
@@ -123,7 +123,7 @@ type FunctionalTest struct {
 
 // Target describes a database other than Geobench's own.
 type Target struct {
-	// Promises is the isolation level that the target promises for histories; empty if it promises none.
+	// Promises is the isolation level that the target claims for its histories; empty if it claims none.
 	Promises string `json:"promises,omitempty"`
 	// ConnectionsPerRegion is the maximum number of transactions that the clients of a region execute at the same time.
 	// Further transactions queue, and the wait is part of their latency. 0 means no limit.
@@ -136,11 +136,11 @@ type Target struct {
 	// is empty if transactions are procedures.
 	Form string `json:"form,omitempty"`
 	// Messages describes which statements clients send together in one message: whether BEGIN goes with the first
-	// statement, and whether writes and COMMIT go with others. It is empty if unknown.
+	// statement, and whether writes and COMMIT are combined with other statements. It is empty if unknown.
 	Messages string `json:"messages,omitempty"`
-	// Placement describes where rows are stored. With Homes, they are in their home regions. With Ownership, the database
-	// places them anywhere; a home then only determines which clients use a row, and a multi-home transaction uses rows
-	// of several owners. It is empty if unknown.
+	// Placement describes where rows are stored. Homes means that every row is in its home region. Ownership means that
+	// the database places rows anywhere; a home then only determines which clients use a row, and a multi-home transaction
+	// uses rows of several owners. Placement is empty if unknown.
 	Placement string `json:"placement,omitempty"`
 	// Leader is the region whose clients are connected to the leading server when the run starts; empty if no server
 	// leads.
@@ -282,8 +282,8 @@ type Summary struct {
 	AbortPPM                int64    `json:"abortPPM"`
 	Attempts                Attempts `json:"attempts"`
 	Unanswered
-	// Discarded counts transactions that were in the queue of an open loop when a warm-up ended. Late counts outcomes
-	// that arrived after the client had given up, at any time.
+	// Discarded counts transactions that were in the queue of an open loop when a warm-up ended. Late counts the outcomes,
+	// over the whole run, that arrived after the client had given up.
 	Discarded int64    `json:"discarded"`
 	Late      int64    `json:"late"`
 	Realised  Realised `json:"realised"`
@@ -303,9 +303,9 @@ type Summary struct {
 }
 
 // Wire is the number of bytes sent per committed transaction, as network cards count them. It covers messages between
-// nodes (within and between regions), messages of clients and their answers, and packet headers. SmallBank on Detock
-// counts in the same way (section 4.3). An in-process or simulated database knows frames but not packets; each frame
-// counts as sent alone.
+// nodes (within and between regions), messages of clients and their answers, and packet headers. The SmallBank study on
+// Detock counts in the same way (section 4.3). An in-process or simulated database has frames but no packets; each
+// frame is counted as if it did not share a packet with another frame.
 type Wire struct {
 	// BytesPerTransaction is the sum of the next four fields.
 	BytesPerTransaction int64 `json:"bytesPerTransaction"`
@@ -318,9 +318,9 @@ type Wire struct {
 	HeaderBytesPerTransaction int64 `json:"headerBytesPerTransaction"`
 	// SentBytesPerTransaction counts only bytes that nodes send: all but requests and their headers.
 	SentBytesPerTransaction int64 `json:"sentBytesPerTransaction"`
-	// CostPerHour is the cost of the machines and of all messages that nodes send, to any destination. The messages of a
-	// region are charged the average price from this region to the others, as in SmallBank on Detock (section 4.3). Cost,
-	// in contrast, charges only messages that leave a region.
+	// CostPerHour is the cost of the machines and of all messages that nodes send, to any destination. Messages from a
+	// region are charged at the average price of traffic from this region to the other regions, as in the SmallBank study
+	// on Detock (section 4.3). Cost, in contrast, charges only messages that leave a region.
 	CostPerHour Micros `json:"costPerHour"`
 }
 
@@ -445,8 +445,8 @@ type Node struct {
 	Rows            int64 `json:"rows"`
 	Operations      int64 `json:"operations"`
 	// Counters is the growth of the engine's counters during the run. Gauges holds the engine's gauges at the end of the
-	// run: see protocol.Figure. Documents of earlier versions have gauges among the counters, less their values before
-	// the run.
+	// run: see protocol.Figure. Documents of earlier versions list gauges among the counters, as the difference between
+	// the values after and before the run.
 	Counters map[string]int64 `json:"counters,omitempty"`
 	Gauges   map[string]int64 `json:"gauges,omitempty"`
 	// LateMicroseconds is the lateness of the node's process in the measured windows, less the CPU time that the process
@@ -480,9 +480,9 @@ type WorkerShare struct {
 	// NodeRTTMicroseconds is the round trip between the worker's clients and the most distant node of their region,
 	// without emulated delays. It is part of every latency. It is 0 if unknown.
 	NodeRTTMicroseconds int64 `json:"nodeRTTMicroseconds,omitzero"`
-	// ClockAheadMicroseconds is the largest measured offset of the worker's clock from the operator's clock, with an
-	// error of at most ClockWithinMicroseconds. A negative offset means that the worker's clock lags. It is nil if both
-	// use the same clock.
+	// ClockAheadMicroseconds is the largest measured offset of the worker's clock from the operator's clock, with an error
+	// of at most ClockWithinMicroseconds. A negative offset means that the worker's clock lags. It is nil if the worker
+	// and the operator use the same clock.
 	ClockAheadMicroseconds  *int64 `json:"clockAheadMicroseconds,omitempty"`
 	ClockWithinMicroseconds *int64 `json:"clockWithinMicroseconds,omitempty"`
 }
@@ -536,7 +536,7 @@ type Objective struct {
 type Histograms struct {
 	// Encoding is HistogramEncoding. Values are in microseconds.
 	Encoding string `json:"encoding"`
-	// Estimator names the method that estimates percentiles: see the constant. It is empty in results of earlier
+	// Estimator names the method that estimates percentiles: see the constant Estimator. It is empty in results of earlier
 	// versions, whose percentiles cover only committed transactions.
 	Estimator string `json:"estimator,omitempty"`
 	// Rounded is set if the histograms, or the percentiles of single repetitions, are accurate only to 3.2%, so that the
@@ -604,7 +604,7 @@ var ErrNoResult = errors.New("it is no result")
 
 // Parse decodes a document from JSON. It ignores unknown fields.
 func Parse(b []byte) (*Document, error) {
-	// Kind is checked first: with another kind of document, errors about single fields would mislead.
+	// Kind is checked first, because errors about single fields of another kind of document would mislead the user.
 	var head struct {
 		APIVersion string `json:"apiVersion"`
 		Kind       string `json:"kind"`

@@ -16,7 +16,7 @@ type Evidence struct {
 	// Name is the name of the item: see EvidenceItems.
 	Name  string        `json:"name"`
 	State EvidenceState `json:"state"`
-	// Witness names the component that observed the item. Figure is the observation, or why there is none.
+	// Witness names the component that observed the item. Figure is the observation, or the reason why there is none.
 	Witness string `json:"witness,omitempty"`
 	Figure  string `json:"figure"`
 }
@@ -51,7 +51,7 @@ type EvidenceItem struct {
 }
 
 // EvidenceItems is the table of evidence, in the order of results. The verdict, the document and docs/security.md
-// derive from it, and TestEvidence forges each item.
+// derive from this table, and TestEvidence forges each item.
 var EvidenceItems = []EvidenceItem{
 	{"transactions", "every transaction that was due in a window is in exactly one bin, and the bins of each region add up to what was due",
 		nil, accounted},
@@ -92,7 +92,7 @@ func (d *Document) fillEvidence(in *Inputs, r *Report) (missing []Reason) {
 	return missing
 }
 
-// shown, absent and notWitnessed return evidence of the respective state. The text is its figure.
+// shown, absent and notWitnessed return evidence in the states Shown, Missing and NotWitnessed. The text is its figure.
 func shown(witness, format string, args ...any) Evidence {
 	return Evidence{State: EvidenceShown, Witness: witness, Figure: fmt.Sprintf(format, args...)}
 }
@@ -111,8 +111,8 @@ func (in *Inputs) cluster() bool { return !in.Simulated && !in.SharedProcess && 
 func accounted(d *Document, _ *Inputs, _ *Report) Evidence {
 	for i := range d.Regions {
 		r := &d.Regions[i]
-		// Due is counted when a transaction becomes due, the bins when it ends. A difference means that a transaction was
-		// lost or counted twice.
+		// Due counts a transaction when it becomes due, and the other counts include it when it ends. A difference means that
+		// a transaction was lost or counted twice.
 		if binned := r.Ended() + r.Unfinished + r.Unsent(); r.Due != binned {
 			return absent("%s: %d transactions were due and %d are accounted for: %d committed, %d aborted, %d refused, %d unknown, %d unfinished, %d never sent",
 				r.Name, r.Due, binned, r.Committed, r.Aborted, r.Refused, r.Unknown, r.Unfinished, r.Unsent())
@@ -302,7 +302,7 @@ func faultsPlayed(d *Document, in *Inputs, _ *Report) Evidence {
 }
 
 func rowsAudited(d *Document, in *Inputs, _ *Report) Evidence {
-	// Without manifests, the inputs cannot tell, so the audit is required.
+	// Without manifests, it is unknown whether the run requests the audit, so the audit is required.
 	asked := in.Manifests == nil || in.Manifests.Run == nil || slices.Contains(in.Manifests.Run.Verify, v1alpha1.VerifyInvariants)
 	switch {
 	case !asked:
@@ -321,7 +321,7 @@ func ofThisExecution(d *Document, in *Inputs, r *Report) Evidence {
 	switch e := in.Execution; {
 	case in.Simulated:
 		return shown("simulator", "seed %d and the manifests give these bytes again", d.Seed)
-	// Without the times of its windows, the result could be from an earlier execution of the same run.
+	// Without the times of its windows, the result could belong to an earlier execution of the same run.
 	case e == nil || len(e.Windows) < r.Repetitions:
 		return absent("the result does not say when its windows were open")
 	case in.cluster() && e.ID == "":

@@ -11,7 +11,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// evident adds the evidence of an honest run to inputs of tests that do not care about it.
+// evident adds the evidence of a valid run to in, for tests that do not examine evidence.
 func evident(in Inputs) Inputs {
 	if in.Execution == nil {
 		in.Execution = &Execution{ID: "x"}
@@ -64,7 +64,8 @@ func evident(in Inputs) Inputs {
 	return in
 }
 
-// TestEvidence forges each item of the table. A run that cannot show an item must be Invalid and name it.
+// TestEvidence forges each item of the table. A run that cannot show an item must be Invalid, and its reasons must name
+// the item.
 func TestEvidence(t *testing.T) {
 	forged := map[string][]func(in *Inputs){
 		"transactions": {
@@ -119,8 +120,8 @@ func TestEvidence(t *testing.T) {
 	}
 }
 
-// TestEvidenceOfOneRegion checks a database in a single region. It has links between its nodes or none at all; missing
-// links between regions are neither evidence nor a contradiction.
+// TestEvidenceOfOneRegion checks a database in a single region. Such a database has links between its nodes, or no
+// links at all. Missing links between regions are neither evidence nor a contradiction.
 func TestEvidenceOfOneRegion(t *testing.T) {
 	inside := []MeasuredRTT{{From: "a", To: "a", RTT: RTT{400, 500}, Samples: 50}}
 	for name, tc := range map[string]struct {

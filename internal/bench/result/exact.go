@@ -9,8 +9,9 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// measuredRate returns n/of times 10^6: a ratio in parts per million, or a throughput per second. Its value is rounded for display; comparisons use the exact ratio,
-// because 0.7 per second is less than 1.
+// measuredRate returns n/of times 10^6: a ratio in parts per million, or a throughput per second if of is in
+// microseconds. The value is rounded for display. Comparisons use the exact ratio, because 0.7 per second is less than
+// 1.
 func measuredRate(n, of int64) measured {
 	return measured{value: v1alpha1.Observed(ratio(of, 1, n, 1e6)), ok: true, exact: perMillion(n, of)}
 }
@@ -21,11 +22,11 @@ func perMillion(n, of int64) *big.Rat {
 }
 
 // measuredAborts returns the share of aborted transactions. A transaction that hung when a window closed may still
-// commit or abort, for example because its client is backing off after aborted attempts. It bounds the share from both
-// sides.
+// commit or abort, for example because its client is backing off after aborted attempts. With such transactions, the
+// result is a range of possible shares.
 func measuredAborts(aborted, ended, hung int64) measured {
 	m := measuredRate(aborted, ended)
-	// At best all hung transactions commit, at worst all abort; an objective in between is undecided.
+	// At best all hung transactions commit, and at worst all abort. An objective with a limit in between is undecided.
 	if hung > 0 {
 		m.least, m.most = perMillion(aborted, ended+hung), perMillion(aborted+hung, ended+hung)
 		m.doubt = fmt.Sprintf("%d transactions hung when a window closed and may abort: from %s to %s ppm; "+
@@ -70,8 +71,8 @@ func (m *measured) format(o v1alpha1.Objective) string {
 	return text
 }
 
-// Rate formats a throughput of n transactions. Below ten per second it has two significant digits, because a rounded 0
-// would hide commits.
+// Rate formats the throughput of n transactions, which is rounded per second. Below ten per second it shows two
+// significant digits instead, because a rounded 0 would hide commits.
 func (d *Document) Rate(rounded, n int64) string {
 	if seconds := d.MeasuredSeconds(); rounded < 10 && n > 0 && seconds > 0 {
 		return fmt.Sprintf("%.2g", float64(n)/seconds)

@@ -6,8 +6,8 @@ import (
 )
 
 // Execution identifies the execution of the run that the document describes, with the times of its windows. Times are
-// by the clock of the operator or of the measuring process. A document belongs to another execution if its times differ
-// from the status of its run.
+// read from the clock of the operator or of the measuring process. A document belongs to another execution if its times
+// differ from the times in the status of its run.
 type Execution struct {
 	// ID is status.execution of the BenchmarkRun; empty outside a cluster.
 	ID string `json:"id,omitempty"`

@@ -28,13 +28,13 @@ type Fault struct {
 	InjectedMicroseconds   *int64 `json:"injectedMicroseconds,omitempty"`
 	RecoveringMicroseconds *int64 `json:"recoveringMicroseconds,omitempty"`
 	ToMicroseconds         *int64 `json:"toMicroseconds,omitempty"`
-	// Lasting is set if the fault was not removed: the nodes lost their data with their processes.
+	// Lasting is set if the fault was not removed because the nodes lost their data with their processes.
 	Lasting bool `json:"lasting,omitempty"`
 	// Lost lists the nodes that were lost permanently.
 	Lost []string `json:"lost,omitempty"`
 	// Restarted lists the nodes that stopped and recovered. The nodes in Replaced lost all state and obtained it from
-	// other nodes; the others continued from their disks. The time from RecoveringMicroseconds to ToMicroseconds lasts
-	// until every copy was available again.
+	// other nodes; nodes that are only in Restarted continued from their disks. The time from RecoveringMicroseconds to
+	// ToMicroseconds lasts until every copy was available again.
 	Restarted []string `json:"restarted,omitempty"`
 	Replaced  []string `json:"replaced,omitempty"`
 	// Injector is the component that injected the fault on a cluster: BuiltIn, Sidecar, ChaosMesh or Kubernetes.
@@ -42,8 +42,8 @@ type Fault struct {
 	// Problem explains why the fault did not go as planned; the run is then Invalid. Message holds further information.
 	Problem string `json:"problem,omitempty"`
 	Message string `json:"message,omitempty"`
-	// Availability is nil if less than a second could be measured before the fault. It is also nil if less than a second
-	// could be measured after the start of a fault that lasts or is immediately over.
+	// Availability is nil if less than a second could be measured before the fault. It is also nil for a fault that lasts
+	// or ends immediately, if less than a second could be measured after its start.
 	Availability *Availability `json:"availability,omitempty"`
 }
 
@@ -72,8 +72,9 @@ type Availability struct {
 	// throughput; nil if they never did.
 	DetectMicroseconds *int64 `json:"detectMicroseconds,omitempty"`
 	// RecoverMicroseconds is the time from ToMicroseconds (FromMicroseconds, for a lasting fault) until clients observed
-	// 95% again, without a relapse within three seconds. In a relapse, a second is below three quarters of the normal
-	// throughput by more than three standard deviations of a Poisson count. It is nil if there was no recovery before the
+	// 95% again without a relapse soon after. Throughput is compared over intervals of a second, or longer at a low
+	// throughput. In a relapse, one of the next three intervals is below three quarters of the normal throughput by more
+	// than three standard deviations of a Poisson count. RecoverMicroseconds is nil if there was no recovery before the
 	// next fault or the end of measuring.
 	RecoverMicroseconds *int64 `json:"recoverMicroseconds,omitempty"`
 	// OutageMicroseconds is the longest time without a commit, from FromMicroseconds to the next fault or the end of
@@ -153,7 +154,7 @@ func (d *Document) fillFaults(r *Report) {
 			all.add(i, t.Tenths)
 		}
 	}
-	// If the load itself varies, the throughput before the fault is not the normal throughput during it.
+	// If the load itself varies, the throughput before the fault is not the normal throughput during the fault.
 	if what := d.varies(); fine && what != "" {
 		d.Notes = append(d.Notes, fmt.Sprintf("what the faults did to the throughput is not measured: %s changes it as well", what))
 		return
@@ -233,13 +234,13 @@ func (t *tenths) effects(faults []Fault) []*Availability {
 			out[i] = t.availability(f, from, limit, t.recoverLimit(f, faults[i+1:]), normal)
 		}
 		switch a := out[i]; {
-		// A fault that lasts leaves a new normal only once the throughput has recovered despite it.
+		// A lasting fault establishes a new normal throughput only once the throughput has recovered despite the fault.
 		case f.ToMicroseconds == nil:
 			clean = t.len()
 			if a != nil && a.RecoverMicroseconds != nil {
 				clean = from + int(*a.RecoverMicroseconds/tenth)
 			}
-		// The throughput did not recover before the next fault, so the time until then is not undisturbed.
+		// The throughput did not recover before the next fault, so the time until then is disturbed.
 		case a != nil && a.RecoverMicroseconds == nil:
 			clean = max(clean, limit)
 		default:
@@ -260,8 +261,8 @@ func (f *Fault) begin() int64 {
 	return *f.FromMicroseconds
 }
 
-// recoverLimit returns the tenth until which the recovery from a fault can be told apart from the effects of later
-// faults. It is 0 if a later fault is still active when the fault is over.
+// recoverLimit returns the tenth up to which the recovery from f can be distinguished from the effects of later faults.
+// It is 0 if a later fault is still active when f is over.
 func (t *tenths) recoverLimit(f *Fault, later []Fault) int {
 	limit, over := t.len(), f.ToMicroseconds
 	if over == nil {
@@ -270,7 +271,7 @@ func (t *tenths) recoverLimit(f *Fault, later []Fault) int {
 	for i := range later {
 		g := &later[i]
 		switch {
-		// A fault that was over before this one ended does not disturb the recovery.
+		// A fault that was over before f ended does not disturb the recovery from f.
 		case g.FromMicroseconds == nil, g.ToMicroseconds != nil && *g.ToMicroseconds <= *over:
 		// Two lasting faults with the same start count as one.
 		case f.ToMicroseconds == nil && *g.FromMicroseconds/tenth == *over/tenth:
@@ -391,7 +392,7 @@ func (t *tenths) availability(f *Fault, from, limit, recoverLimit int, normal in
 		}
 	}
 	longest, silent := 0, 0
-	// A later fault would be charged with the outage of this one, so the count stops at limit.
+	// Stop counting at limit: an outage after it may be the effect of a later fault.
 	for _, x := range t.counts[from:limit] {
 		if silent++; x.committed > 0 {
 			silent = 0
@@ -476,7 +477,7 @@ func (d *Document) WorstRegions(i int) (out []RegionEffect) {
 // more expected commits, the probability of none is below 1e-6 (exp(-14)).
 func (a *Availability) OutIsNoChance() bool { return a.NormalPerSecond*a.OutageMicroseconds >= 14e6 }
 
-// kept, recovers and outage compare two availabilities by one aspect. The result is negative if a is worse.
+// kept, recovers and outage compare two availabilities by one figure. The result is negative if a is worse.
 func (a *Availability) kept(b *Availability) int {
 	return cmp.Compare(a.FaultPerSecond*b.NormalPerSecond, b.FaultPerSecond*a.NormalPerSecond)
 }
@@ -517,7 +518,7 @@ func (a *Availability) String() string {
 	return fmt.Sprintf("%s/s before and %s during, R %s, T %s, detected after %s, recovered after %s, outage %s, %s errors", c[0], c[1], c[3], c[4], c[5], c[6], c[7], c[8])
 }
 
-// instant formats microseconds as seconds with one decimal; nil yields never.
+// instant formats microseconds as seconds with one decimal, or returns never if us is nil.
 func instant(us *int64, never string) string {
 	if us == nil {
 		return never
@@ -616,7 +617,7 @@ func (f *Fault) mistimed() string {
 	if text := off("began", f.AtMicroseconds, f.FromMicroseconds, begin); text != "" {
 		return text
 	}
-	// A fault that is over at once, or that lasts, has no planned end.
+	// A fault that ends immediately, or that lasts, has no planned end.
 	if f.DurationMicroseconds == 0 || f.Lasting {
 		return ""
 	}
@@ -628,7 +629,8 @@ func moment(us int64) string {
 	return (time.Duration(us) * time.Microsecond).Round(time.Millisecond).String()
 }
 
-// faultsMistimed returns a reason for each fault that deviated from its plan, because figures refer to planned times.
+// faultsMistimed returns a reason for each fault that deviated from its plan, because the figures refer to the planned
+// times.
 func faultsMistimed(d *Document, in *Inputs, _ *Report) (out []Reason) {
 	told := map[string]bool{}
 	for i := range d.Faults {
@@ -647,7 +649,8 @@ func faultsMistimed(d *Document, in *Inputs, _ *Report) (out []Reason) {
 	return out
 }
 
-// undeclared returns a reason for each action that the manifest does not declare: the run measured its effects, too.
+// undeclared returns a reason for each action that the manifest does not declare, because the figures include the
+// effects of this action.
 func undeclared(_ *Document, in *Inputs, _ *Report) (out []Reason) {
 	for _, x := range in.Deviations {
 		if x.Fault == "" {
@@ -657,7 +660,8 @@ func undeclared(_ *Document, in *Inputs, _ *Report) (out []Reason) {
 	return few(out)
 }
 
-// linksTooFast returns a reason for each link that was faster than declared: the run measured another network.
+// linksTooFast returns a reason for each link that was faster than declared, because the run then measured a different
+// network.
 func linksTooFast(_ *Document, in *Inputs, _ *Report) (out []Reason) {
 	for _, x := range in.FastLinks {
 		out = append(out, Reason{ReasonLinkTooFast, fmt.Sprintf("link %s -> %s: round trips took %s (median) from %s to %s; %s is declared, and no fault of the manifest changes it", x.From, x.To,

@@ -41,7 +41,7 @@ func between(name string, from, to int64) Fault {
 	return f
 }
 
-// replaced returns a fault that is immediately over. The lost resources are available again later.
+// replaced returns a fault that ends immediately. The lost resources are available again later.
 func replaced(from, to int64) Fault {
 	f := between("f", from, to)
 	f.RecoveringMicroseconds = &from
@@ -91,7 +91,7 @@ func TestAvailability(t *testing.T) {
 			[]string{"normal 500, fault 250, R 500000, T 1000000, detect 100000, recover 0, outage 1000000, failed 20"}},
 		"never over": {second + second + idle + idle + idle, []Fault{between("f", 2e6, 3e6)},
 			[]string{"normal 500, fault 0, R 0, T 0, detect 0, recover -, outage 3000000, failed 10"}},
-		// A node is killed and restarts within a tenth of a second. The figures cover the second from the kill.
+		// A node is killed and restarts within a tenth of a second. The figures cover one second, starting with the kill.
 		"over at once": {second + second + "0022555555" + second + second, []Fault{between("f", 2e6, 2e6+50_000)},
 			[]string{"normal 500, fault 340, R 680000, T 769231, detect 0, recover 300000, outage 200000, failed 10"}},
 		// The node is back immediately, and its rows are available 2.5 s later.
@@ -104,7 +104,7 @@ func TestAvailability(t *testing.T) {
 		"no time before": {idle + second + second, []Fault{between("f", 500_000, 1e6)}, []string{"none"}},
 		"better than before": {second + "9999999999" + second, []Fault{between("f", 1e6, 2e6)},
 			[]string{"normal 500, fault 900, R 200000, T 1000000, detect -, recover 0, outage 0, failed 10"}},
-		// The recovery from a lasting fault counts from its start.
+		// The recovery time of a lasting fault counts from the start of the fault.
 		"a lasting fault": {second + second + idle + "0005555555" + second + second, []Fault{between("f", 2e6, 0)},
 			[]string{"normal 500, fault 338, R 675000, T 434783, detect 0, recover 1300000, outage 1300000, failed 40"}},
 		"one after the other": {second + second + idle + second + second + "4444444444" + second + second, []Fault{between("f", 2e6, 3e6), between("g", 5e6, 6e6)},

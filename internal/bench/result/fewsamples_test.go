@@ -6,8 +6,8 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// TestTransactionsUnderWayAreNoSamples checks that transactions in flight for less than a percentile do not count as
-// its samples.
+// TestTransactionsUnderWayAreNoSamples checks the number of samples of a percentile. A transaction in flight is a
+// sample only if it has waited for longer than the estimated percentile.
 func TestTransactionsUnderWayAreNoSamples(t *testing.T) {
 	limit := v1alpha1.Bound{}
 	if err := limit.UnmarshalJSON([]byte(`"1s"`)); err != nil {

@@ -50,7 +50,7 @@ func TestLatencyIsOfAllButAborted(t *testing.T) {
 }
 
 // TestMedianOfRepetitions checks that the median of an even number of repetitions is the lower of the two middle
-// values, which was measured.
+// values, so that it is a measured value.
 func TestMedianOfRepetitions(t *testing.T) {
 	for _, tc := range []struct {
 		throughput []int64
@@ -83,8 +83,8 @@ func TestCountersOfANodeThatStartedAgain(t *testing.T) {
 	}
 }
 
-// TestCountersThatGoBack checks that a node with smaller counters than before counts as restarted, whatever its process
-// name. Without a fault that explains the restart, other state may be lost as well.
+// TestCountersThatGoBack checks that a node with smaller counters than before counts as restarted, even if its process
+// name is the same. Without a fault that explains the restart, other state may be lost as well.
 func TestCountersThatGoBack(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(in *Inputs)
@@ -207,7 +207,7 @@ func TestFiguresOfNodesThatEnded(t *testing.T) {
 }
 
 // TestProcessOfNodesThatEnded checks that, if one process runs all nodes, its CPU time counts from the start of the
-// run, whatever happened to its nodes.
+// run, even if nodes were stopped or replaced.
 func TestProcessOfNodesThatEnded(t *testing.T) {
 	for name, change := range map[string]func(last *admin.Status){
 		"none":     func(*admin.Status) {},
@@ -230,7 +230,7 @@ func TestProcessOfNodesThatEnded(t *testing.T) {
 	}
 }
 
-// TestPercentilesOfASecond checks that the percentiles of a second cover that second in all regions.
+// TestPercentilesOfASecond checks that the percentiles of a second of the timeline cover all regions in this second.
 func TestPercentilesOfASecond(t *testing.T) {
 	of := func(us int64) []byte {
 		var h SecondHistogram
@@ -322,8 +322,8 @@ func TestGaugesAreNotSubtracted(t *testing.T) {
 	}
 }
 
-// TestFiguresOnlyOfGauges checks that counters of nodes are summed, and that the largest gauge is kept: positions
-// and terms do not add up.
+// TestFiguresOnlyOfGauges checks that counters are summed over the nodes, but that only the largest value of a gauge is
+// kept: a sum of positions or terms is meaningless.
 func TestFiguresOnlyOfGauges(t *testing.T) {
 	d := &Document{Nodes: []Node{
 		{Name: "a", Counters: map[string]int64{"votes": 2}, Gauges: map[string]int64{"term": -4}},

@@ -16,10 +16,10 @@ const (
 	afterFaults  = 60
 )
 
-// shortening is a step that makes a document shorter. No step touches the summary, regions, transactions, faults,
+// shortening is a step that makes a document shorter. No step changes the summary, regions, transactions, faults,
 // objectives, checks or evidence.
 type shortening struct {
-	// of names the shortened part. The note of a later step for the same part replaces the earlier note.
+	// of names the part that the step shortens. The note of a later step for the same part replaces the earlier note.
 	of string
 	// do shortens the document and returns a description of the change.
 	do func(*Document) string

@@ -21,12 +21,12 @@ type Gap struct {
 	Fault string `json:"fault,omitempty"`
 }
 
-// ReasonTooManyGaps is the reason if gaps cover too large a part of the measured time: the remaining seconds do not
+// ReasonTooManyGaps is the reason if gaps cover so much of the measured time that the remaining seconds do not
 // represent the run.
 const ReasonTooManyGaps = "TooManyGaps"
 
-// Limits of the measured time that gaps may cover. The links of a replaced pod take a few seconds to become ready, and
-// Chaos Mesh needs a few seconds for each fault of a link.
+// These constants limit the measured time that gaps may cover. The links of a replaced pod take a few seconds to become
+// ready, and Chaos Mesh needs a few seconds for each fault of a link.
 const (
 	gapSeconds        = 5  // regardless of the length of the run
 	gapPercent        = 1  // of the measured time
@@ -36,8 +36,7 @@ const (
 
 const second = int64(1_000_000) // microseconds
 
-// gapOf returns a function that reports whether a gap overlaps a tick, or another tick whose latencies are merged with
-// it.
+// gapOf returns a function that reports whether a gap overlaps a tick, or another tick in the same cell of latencies.
 func (r *Report) gapOf(gaps []Gap) func(*Tick) bool {
 	cell := int64(max(1, r.Resolution.LatencySeconds)) * second
 	return func(t *Tick) bool {
@@ -81,7 +80,7 @@ func tooManyGaps(d *Document, _ *Inputs, r *Report) []Reason {
 		first := d.EmulationGaps[0]
 		return []Reason{{ReasonTooManyGaps, fmt.Sprintf(format, args...) + fmt.Sprintf(" (the first from %s of repetition %d: %s)", moment(first.FromMicroseconds), first.Repetition, first.Cause)}}
 	}
-	// Gaps that declared faults need are expected, so they have a higher limit than unexplained gaps.
+	// Declared faults of links are expected to cause gaps, so they have a higher limit than unexplained gaps.
 	for _, x := range []struct {
 		seconds, percent int64
 		which            string
@@ -102,7 +101,8 @@ func tooManyGaps(d *Document, _ *Inputs, r *Report) []Reason {
 // clearSeconds counts the transactions of a region, or of all regions together, in the seconds without gaps.
 type clearSeconds struct {
 	committed, aborted, ended int64
-	// unanswered counts the transactions that hung or were never sent when a window closed, and hung only the former.
+	// unanswered counts the transactions that hung when a window closed or that were never sent. hung counts only the
+	// transactions that hung.
 	unanswered, hung int64
 	microseconds     int64
 	latency          SecondHistogram
@@ -142,7 +142,7 @@ func (d *Document) clear(r *Report, region string) *clearSeconds {
 func (c *clearSeconds) measure(m v1alpha1.Metric) measured {
 	failed := c.ended - c.committed - c.aborted
 	switch p, isLatency := percentiles[m]; {
-	// Gaps cover everything, so nothing was measured.
+	// Gaps cover the whole measured time, so nothing was measured.
 	case c.microseconds == 0:
 		return measured{}
 	case isLatency:

@@ -10,8 +10,8 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// TestGapsAreLeftOut has a window of 4.5 s with a gap that overlaps its second and third second. Measurements in these
-// seconds must not count.
+// TestGapsAreLeftOut checks a window of 4.5 s with a gap that overlaps its second and third second. Measurements in
+// these seconds must not count.
 func TestGapsAreLeftOut(t *testing.T) {
 	r := &Report{DurationMicroseconds: 4_500_000, Repetitions: 1}
 	for s := range 5 {
@@ -69,8 +69,8 @@ func TestGapsAreLeftOut(t *testing.T) {
 	}
 }
 
-// TestTooManyGaps checks the limits: a few seconds are omitted, and more make the run Invalid. Faults of links have a
-// higher limit, because Chaos Mesh cannot inject them without gaps.
+// TestTooManyGaps checks the limits of gaps. A few seconds with gaps are omitted, and more of them make the run
+// Invalid. Faults of links have a higher limit, because Chaos Mesh cannot inject them without gaps.
 func TestTooManyGaps(t *testing.T) {
 	gap := func(repetition int, from, to float64, fault string) Gap {
 		return Gap{Repetition: repetition, FromMicroseconds: int64(from * 1e6), ToMicroseconds: int64(to * 1e6), Cause: "cause", Fault: fault}

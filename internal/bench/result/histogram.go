@@ -15,10 +15,10 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// Shape of every latency histogram, so that all of them merge without loss: microseconds from 1 to 2 h with three
-// significant digits. The API limits requestTimeout to 1 h. The range thus covers any attempt with an answer in time,
-// after up to an hour in the queue of an open loop. A longer latency counts as unobserved; exact maximum and sum are
-// stored separately.
+// All latency histograms have this shape, so that they can be merged without loss. Values are in microseconds, from 1
+// to 2 h, with three significant digits. The API limits requestTimeout to 1 h. The range thus covers any attempt with
+// an answer in time, after up to an hour in the queue of an open loop. A longer latency counts as unobserved; exact
+// maximum and sum are stored separately.
 const (
 	HistogramLowest  = 1
 	HistogramHighest = 7_200_000_000
@@ -51,8 +51,8 @@ func EncodeHistogram(h *hdrhistogram.Histogram) string {
 	return string(b)
 }
 
-// DecodeHistogram decodes the output of EncodeHistogram, also of earlier versions. It refuses histograms of any other
-// shape.
+// DecodeHistogram decodes the output of EncodeHistogram, including the output of earlier versions. It refuses
+// histograms of any other shape.
 func DecodeHistogram(s string) (*hdrhistogram.Histogram, error) {
 	if s == "" {
 		return NewHistogram(), nil
@@ -125,8 +125,8 @@ func secondValue(i int) int64 {
 // Record counts one latency of us microseconds, 0 or more.
 func (s *SecondHistogram) Record(us int64) { s.counts[secondBucket(us)]++ }
 
-// Percentile returns the p-th percentile, in microseconds, of the recorded latencies together with never more that rank
-// above all of them. It returns the value 0 if there are none.
+// Percentile returns the p-th percentile, in microseconds, of the recorded latencies and of never additional
+// transactions that rank above all of them. It returns the value 0 if there are neither.
 func (s *SecondHistogram) Percentile(p float64, never int64) v1alpha1.Quantile {
 	total := never
 	for _, c := range s.counts {
@@ -163,7 +163,7 @@ func (s *SecondHistogram) AppendTo(b []byte) []byte {
 	return b
 }
 
-// Add adds the buckets that AppendTo wrote.
+// Add adds the buckets in b, which AppendTo wrote.
 func (s *SecondHistogram) Add(b []byte) error {
 	at := uint64(0)
 	for len(b) > 0 {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// latencies returns latencies as in a run, with a mode for local transactions and a mode across a wide-area
-// link.
+// latencies returns n random latencies with two modes: one for local transactions, and one for transactions across a
+// wide-area link.
 func latencies(rng *rand.Rand, n int) (d tally) {
 	d.histogram = NewHistogram()
 	for range n {

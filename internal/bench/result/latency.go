@@ -20,14 +20,16 @@ const Estimator = "product-limit"
 // transactions. Percentiles have three significant digits.
 //
 // Not all of these times are observed. A transaction ranks above all committed transactions if it was refused, was
-// never sent, has an unknown outcome, or took longer than a histogram covers. If they were omitted, a database would
-// look faster the less it answers. A transaction that is in flight when its window closes is right-censored at its
-// waiting time. Percentiles are product-limit estimates (E. L. Kaplan and P. Meier, "Nonparametric Estimation from
-// Incomplete Observations", 1958), so young transactions at the end of a window do not bias them. A percentile that
-// falls among unobserved transactions is a lower bound: the longest time that any transaction took or waited. The
-// estimate assumes that latencies do not depend on the time at which transactions are due. If the backlog of an open
-// loop grew, the assumption fails. All percentiles are then lower bounds, with transactions in flight counted at their
-// waiting time.
+// never sent, has an unknown outcome, or took longer than a histogram covers. If such transactions were omitted, a
+// database would look faster the fewer transactions it answers. A transaction that is in flight when its window closes
+// is right-censored at its waiting time. Percentiles are product-limit estimates (E. L. Kaplan and P. Meier,
+// "Nonparametric Estimation from Incomplete Observations", 1958), so young transactions at the end of a window do not
+// bias them. A percentile that falls among unobserved transactions is a lower bound: the longest time that any
+// transaction took or waited.
+//
+// The estimate assumes that latencies do not depend on the time at which transactions are due. If the backlog of an
+// open loop grew, the assumption fails. All percentiles are then lower bounds, with transactions in flight counted at
+// their waiting time.
 type Latency struct {
 	P50 v1alpha1.Quantile `json:"p50"`
 	P90 v1alpha1.Quantile `json:"p90"`
@@ -35,18 +37,19 @@ type Latency struct {
 	P99 v1alpha1.Quantile `json:"p99"`
 	// Max is a lower bound if an unobserved transaction may have taken longer than the largest observed latency.
 	Max v1alpha1.Quantile `json:"max"`
-	// Mean is the mean over committed transactions. It is a lower bound if Max is.
+	// Mean is the mean over committed transactions. It is a lower bound if Max is a lower bound.
 	Mean v1alpha1.Quantile `json:"mean"`
 }
 
 // tally accumulates the latencies of transactions, observed or not.
 type tally struct {
-	// count, sum and max cover all committed transactions; histogram covers those with a latency in its range.
+	// count, sum and max cover all committed transactions. histogram covers committed transactions with a latency in its
+	// range.
 	count, sum, max int64
 	histogram       *hdrhistogram.Histogram
 	// waiting holds the waiting times of transactions in flight when their window closed.
 	waiting *hdrhistogram.Histogram
-	// never is the number of transactions that rank above all others, and neverSum the total time that they waited.
+	// never is the number of transactions that rank above all others, and neverSum is their total waiting time.
 	never, neverSum int64
 	// longest is the longest wait of a transaction without an observed latency.
 	longest int64
@@ -67,8 +70,8 @@ func (t *tally) add(outcome string, d *Distribution, h *hdrhistogram.Histogram) 
 		t.sum += d.SumMicroseconds
 		t.max = max(t.max, d.MaxMicroseconds)
 		merge(&t.histogram, h)
-		// These transactions did commit, but the histogram cannot rank them: count them above all others, at a wait of at
-		// least its limit.
+		// The clipped transactions did commit, but the histogram cannot rank them. Count them above all others, with a wait
+		// of at least the histogram's limit.
 		t.never += d.Clipped
 		if d.Clipped > 0 {
 			t.longest = max(t.longest, HistogramHighest)
@@ -90,7 +93,7 @@ func (t *tally) addNever(n, longest int64) {
 	t.longest = max(t.longest, longest)
 }
 
-// merge adds the transactions of o.
+// merge adds the transactions of o to t.
 func (t *tally) merge(o *tally) {
 	t.count += o.count
 	t.sum += o.sum
@@ -126,7 +129,8 @@ func (d *Document) decode(s *HistogramSeries) (t tally, err error) {
 // Latencies holds the latencies of a subset of a document's transactions.
 type Latencies struct{ tally }
 
-// Latencies sums the series that of selects. It omits series that cannot be decoded.
+// Latencies returns the merged latencies of all series for which of returns true. It omits series that cannot be
+// decoded.
 func (d *Document) Latencies(of func(*HistogramSeries) bool) *Latencies {
 	l := &Latencies{}
 	for i := range d.Histograms.Series {
@@ -211,8 +215,7 @@ func (t *tally) latency() Latency {
 	// Some transaction may have taken longer than the observed maximum.
 	if t.never > 0 || t.longest > t.max {
 		if n := t.count + t.never; n > 0 {
-			// Transactions without an answer may have waited only briefly; their inclusion must not make the mean look
-			// better.
+			// Transactions without an answer may have waited only briefly; their inclusion must not lower the mean.
 			mean = max(mean, ratio(n, 1, t.sum+t.neverSum))
 		}
 		l.Max, l.Mean = v1alpha1.MoreThan(t.horizon()), v1alpha1.MoreThan(mean)
@@ -287,7 +290,8 @@ func (t *tally) quantiles(percents ...float64) []v1alpha1.Quantile {
 	return out
 }
 
-// leastQuantiles returns lower bounds of percentiles. A transaction in flight takes at least its current waiting time.
+// leastQuantiles returns lower bounds of percentiles, because a transaction in flight takes at least as long as it has
+// waited so far.
 func (t *tally) leastQuantiles(percents []float64) (out []v1alpha1.Quantile) {
 	var all *hdrhistogram.Histogram
 	merge(&all, t.histogram)
@@ -308,9 +312,9 @@ func (t *tally) leastQuantiles(percents []float64) (out []v1alpha1.Quantile) {
 }
 
 // survival yields each observed latency, in ascending order, with the estimated share of transactions that take longer.
-// This is the product, over all latencies so far, of the share of transactions at risk that is not observed at that
-// latency. Transactions that never commit always stay at risk. A transaction in flight is at risk until its waiting
-// time, including observations in the same bucket.
+// The share is a product with one factor for each latency so far: the share of the transactions at risk that took
+// longer than this latency. Transactions that never commit always stay at risk. A transaction in flight is at risk
+// until its waiting time, including observations in the same bucket.
 func (t *tally) survival() func(yield func(us int64, share float64) bool) {
 	return func(yield func(int64, float64) bool) {
 		waiting := bars(t.waiting)
@@ -339,7 +343,7 @@ func (t *tally) waitingLonger(us int64) (n int64) {
 	return n
 }
 
-// medianLatency returns the median of each figure. With an even number, it is the lower of the two middle values.
+// medianLatency returns the median of each figure: the lower of the two middle values if their number is even.
 func medianLatency(all []Latency) Latency {
 	median := func(of func(*Latency) v1alpha1.Quantile) v1alpha1.Quantile {
 		var v []v1alpha1.Quantile
@@ -381,13 +385,13 @@ func FormatQuantile(q v1alpha1.Quantile) string {
 const (
 	// hungFloor is the minimum wait of a hung transaction, in microseconds.
 	hungFloor = 1_000_000
-	// hungFactor is the factor by which a hung transaction exceeds the 99th percentile. The percentile alone would be
-	// exceeded often, because long transactions are overrepresented among those in flight.
+	// hungFactor is the minimum ratio between the wait of a hung transaction and the 99th percentile. Many transactions in
+	// flight exceed the percentile itself, because long transactions are overrepresented among them.
 	hungFactor = 3
 )
 
-// knownAt returns the number of transactions that contribute to a percentile with estimate q: all but those in flight
-// that had waited for less.
+// knownAt returns the number of transactions that contribute to a percentile with estimate q: all transactions except
+// those in flight that had waited no longer than q.
 func (t *tally) knownAt(q v1alpha1.Quantile) int64 {
 	return t.observed() + t.never + t.waitingLonger(q.Least())
 }

@@ -77,7 +77,7 @@ func repetitive(repetitions, types int) *Report {
 	return r
 }
 
-// TestReportsFit checks that a report fits into a ConfigMap, whatever its load generator recorded. Counts must be
+// TestReportsFit checks that a report fits into a ConfigMap, even for a long run or many repetitions. Counts must be
 // exact, and the note must name the parts with a coarser resolution.
 func TestReportsFit(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -157,7 +157,7 @@ func longDocument(t *testing.T, seconds int) *Document {
 }
 
 // TestLongResultFits checks that the result of six hours at 1,000/s in three regions, with faults, fits into a
-// ConfigMap. The effects of faults are measured to a tenth of a second, and their seconds are kept.
+// ConfigMap. The result must keep the effects of faults, and the tenths of the seconds around them.
 func TestLongResultFits(t *testing.T) {
 	const hours = 6 * 3600
 	d := longDocument(t, hours)
@@ -318,7 +318,7 @@ func TestResolutionsMerge(t *testing.T) {
 	}
 }
 
-// TestResolutionsAreChecked checks that reports with lengths of cells that cannot be merged are refused.
+// TestResolutionsAreChecked checks that reports whose cell lengths cannot be merged are refused.
 func TestResolutionsAreChecked(t *testing.T) {
 	for _, x := range []Resolution{{LatencySeconds: 7}, {LatencySeconds: -10}, {LatencySeconds: 10, Seconds: 60}, {Seconds: 10}, {LatencySeconds: 600, Seconds: 7}} {
 		if err := x.valid(); err == nil {

@@ -12,7 +12,7 @@ import (
 // ReasonLossDiffers is the reason if a link's packet loss in the measured time differed from the declared loss.
 const ReasonLossDiffers = "LossDiffers"
 
-// fillLoss adds the number of lost probe packets to the links. It is the difference between the probe's statuses after
+// fillLoss adds the number of lost probe packets to the links: the difference between the statuses of the probes after
 // and before the run.
 func (d *Document) fillLoss(in *Inputs) {
 	count := func(statuses []admin.Status, sign int64) {
@@ -34,7 +34,7 @@ func (d *Document) fillLoss(in *Inputs) {
 	count(in.After, 1)
 	count(in.Before, -1)
 	for i := range d.Links {
-		// replies to packets that were sent before the run may arrive during it
+		// Replies to packets that were sent before the run may arrive during the run, which makes the difference negative.
 		d.Links[i].LostProbes = max(0, d.Links[i].LostProbes)
 	}
 }
@@ -55,9 +55,9 @@ func sameProcess(in *Inputs, node string) bool {
 // lossInFlight is the number of packets of each probe that may be in flight when its status is read.
 const lossInFlight = 2
 
-// lossDiffers compares the loss that the probes measured with the declared loss of both directions. Real loss can
-// exceed it: netem, for example, also drops packets when its queue of 1000 is full. Links that a declared fault changes
-// are shown but not judged.
+// lossDiffers compares the loss that the probes measured with the declared loss of both directions. The measured loss
+// can be higher: netem, for example, also drops packets when its queue of 1000 is full. Links that a declared fault
+// changes are exempt.
 func lossDiffers(d *Document, in *Inputs, _ *Report) (out []Reason) {
 	if in.Simulated {
 		return nil
@@ -71,7 +71,7 @@ func lossDiffers(d *Document, in *Inputs, _ *Report) (out []Reason) {
 			continue
 		}
 		passes := func(x, y geo.Region) float64 { return 1 - float64(t.Links[x][y].LossPPM)/1e6 }
-		// A probe gets its reply only if both the packet and the reply pass.
+		// A probe receives a reply only if neither its packet nor the reply is lost.
 		p, n := 1-passes(a, b)*passes(b, a), float64(l.Probes)
 		low, high := chanceRange(n, p, len(d.Links))
 		inFlight := lossInFlight*float64(t.Partitions*t.Replicas*t.Partitions*t.Replicas) + 1

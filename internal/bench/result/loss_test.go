@@ -9,7 +9,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// onProbes returns a probe's report of its link to region b.
+// onProbes returns a probe's report of its link to region b, with the numbers of sent and lost packets.
 func onProbes(sent, lost int64) []admin.LinkStatus {
 	return []admin.LinkStatus{{To: "b", Probes: sent, Answered: sent - lost}}
 }

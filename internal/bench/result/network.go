@@ -115,7 +115,7 @@ func (d *Document) fillNetwork(in *Inputs, r *Report) {
 			links[i].LoadedRTTMicroseconds = &busy
 		}
 	}
-	// Where nodes do not measure, these measurements take the place of theirs.
+	// RTTs replaces the measurements of the nodes if the nodes do not measure round trips.
 	for _, m := range in.RTTs {
 		a, b := in.Topology.Index(m.From), in.Topology.Index(m.To)
 		if a >= 0 && b >= 0 {
@@ -127,7 +127,7 @@ func (d *Document) fillNetwork(in *Inputs, r *Report) {
 		links[i].ToleranceMicroseconds = Microseconds(in.Topology.RTTTolerance(geo.Region(i/n), geo.Region(i%n), links[i].Samples))
 	}
 	d.Links = links
-	// The bytes cover warm-ups and drains, so the divisor is the number of all commits, not only of those measured.
+	// The bytes cover warm-ups and drains, so the divisor is the number of all commits, not only of the measured commits.
 	transferred := r.Total.Committed
 	d.fillWitnesses(in, transferred)
 	if in.Target != nil {
@@ -158,7 +158,7 @@ func (d *Document) fillNetwork(in *Inputs, r *Report) {
 }
 
 // fillWire computes the bytes sent for transferred transactions: between nodes, in requests, and in answers (by
-// region). They are unknown if no requests were counted.
+// region). It does nothing if no requests were counted.
 func (d *Document) fillWire(in *Inputs, transferred int64, requests geo.Traffic, answers []geo.Traffic) {
 	if transferred == 0 || requests.Messages == 0 {
 		return
@@ -181,14 +181,15 @@ func (d *Document) fillWire(in *Inputs, transferred int64, requests geo.Traffic,
 		MessageBytesPerTransaction: each(between.Bytes), RequestBytesPerTransaction: each(requests.Bytes), AnswerBytesPerTransaction: each(answered.Bytes),
 		HeaderBytesPerTransaction: each(geo.HeaderBytes * (between.Segments + requests.Segments + answered.Segments)),
 	}
-	// The hourly price of all nodes, plus the price of everything that each region sends for the transactions of an hour.
+	// The cost per hour is the hourly price of all nodes plus the price of everything that each region sends for the
+	// transactions of an hour.
 	cost := new(big.Rat).SetInt64(int64(in.Topology.Nodes()) * in.Prices.InstanceMicrosPerHour[in.Prices.Instance])
 	for r, t := range sent {
 		price := new(big.Rat)
 		for o := range regions {
 			price.Add(price, new(big.Rat).SetInt64(in.Prices.Transfer(regions[r], regions[o])))
 		}
-		// The average price to the other regions; the price within the region is 0.
+		// Use the average price to the other regions; the price within the region is 0.
 		if others := int64(len(regions) - 1); others > 0 {
 			price.Quo(price, new(big.Rat).SetInt64(others))
 		}
@@ -200,8 +201,8 @@ func (d *Document) fillWire(in *Inputs, transferred int64, requests geo.Traffic,
 	d.Summary.Wire.CostPerHour = Micros(new(big.Int).Quo(cost.Num(), cost.Denom()).Int64())
 }
 
-// mergeRTT adds an encoded histogram of round trips to h and returns the sum. The result has the shape of the first histogram.
-// An unreadable histogram counts as not measured.
+// mergeRTT adds an encoded histogram of round trips to h and returns the sum. The result has the shape of the first
+// histogram. An unreadable histogram counts as not measured.
 func mergeRTT(h *hdrhistogram.Histogram, encoded string) *hdrhistogram.Histogram {
 	if encoded == "" {
 		return h

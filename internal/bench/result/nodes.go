@@ -9,12 +9,12 @@ import (
 
 // Reasons of runs with nodes that were not as declared.
 const (
-	// ReasonNodeStarved is the reason if a node, or the sidecar of its pod, waited for the CPU or stood still while it
-	// was measured.
+	// ReasonNodeStarved is the reason if a node, or the sidecar of its pod, waited for the CPU or stood still during the
+	// measurement.
 	ReasonNodeStarved = "NodeStarved"
 )
 
-// NodeFacts holds measurements of a node's process that are not counters.
+// NodeFacts holds measurements of a node's process in addition to its counters.
 type NodeFacts struct {
 	// Node is the node's name, region/partition/replica.
 	Node string
@@ -57,7 +57,7 @@ func (d *Document) fillNodes(in *Inputs) {
 			}
 		}
 		if in.SharedProcess && in.Driver != nil {
-			n.LateMicroseconds = in.Driver.LateMicroseconds // the lateness of the shared process, which driverBound judges
+			n.LateMicroseconds = in.Driver.LateMicroseconds // the lateness of the shared process, which driverBound checks
 		}
 		// Quota counters are per process; a new process has counted from zero.
 		if b, a := before[n.Name], after[n.Name]; b != nil && a != nil && a.Process == b.Process {
@@ -77,8 +77,8 @@ func (d *Document) regionOfNode(name string) *Region {
 	return nil
 }
 
-// latencyNear returns the latencies against which a node's lateness is judged, and their name. They are the
-// latencies of its region's clients, or of all clients if the region committed nothing.
+// latencyNear returns the latencies with which a node's lateness is compared, and a name for them. They are the
+// latencies of the clients in the node's region, or of all clients if the region committed nothing.
 func (d *Document) latencyNear(node string) (committedLatency, string) {
 	if r := d.regionOfNode(node); r != nil && r.Committed > 0 {
 		return d.committedLatency(r.Name), r.Name
@@ -86,7 +86,7 @@ func (d *Document) latencyNear(node string) (committedLatency, string) {
 	return d.committedLatency(""), "all regions"
 }
 
-// declaredCPU reports whether the manifest sets a CPU limit for nodes. Throttling is then intended.
+// declaredCPU reports whether the manifest sets a CPU limit for nodes, so that throttling is intended.
 func (d *Document) declaredCPU() bool {
 	if d.Manifests == nil || d.Manifests.Database == nil {
 		return false
@@ -94,8 +94,8 @@ func (d *Document) declaredCPU() bool {
 	return !d.Manifests.Database.Resources.Limits.Cpu().IsZero()
 }
 
-// standstill is the lateness from which a declared quota no longer explains it: the kernel lets a throttled node run
-// again every 100 ms.
+// standstill is the minimum lateness that a declared quota does not explain: the kernel lets a throttled node run again
+// every 100 ms.
 const standstill = time.Second
 
 // nodesStarved compares the lateness of nodes and sidecars with the latencies of nearby clients, as driverLate does for
@@ -126,11 +126,11 @@ func nodesStarved(d *Document, in *Inputs, _ *Report) (out []Reason) {
 	return out
 }
 
-// Limits of a node's lateness in the tail. They are wider than the limits of load generators: a node takes part in only
-// some of the transactions, and often shares its machine with other nodes.
+// These constants limit a node's lateness in the tail. They are wider than the limits of load generators: a node takes
+// part in only some of the transactions, and often shares its machine with other nodes.
 const nodeTailPercent, nodeTailFloor = 100, 20_000
 
-// starved returns a reason if the lateness is too large compared with the latencies nearby; otherwise nil.
+// starved returns a reason if the lateness is too large compared with the latencies of nearby clients; otherwise nil.
 func (d *Document) starved(who, node string, late *Lateness) *Reason {
 	latency, where := d.latencyNear(node)
 	x := late.beyond(latency, nodeTailPercent, nodeTailFloor)
@@ -153,8 +153,8 @@ func (d *Document) throttled(n *Node) *Reason {
 		n.Name, n.ThrottledPeriods, n.QuotaPeriods, throttledLimitPPM/10_000)}
 }
 
-// apart returns the two nodes whose clocks certainly differ most, and the difference in microseconds; nil if fewer than
-// two clocks were measured.
+// apart returns the two nodes with the largest certain difference between their clocks, and this difference in
+// microseconds; nil if fewer than two clocks were measured.
 func (d *Document) apart() (behind, ahead *Node, by int64) {
 	// Only the part of a difference that exceeds both measurement errors is certain.
 	least := func(n *Node) int64 { return n.Clock.AheadMicroseconds - n.Clock.WithinMicroseconds }
@@ -189,7 +189,7 @@ func nodeClocksApart(d *Document, in *Inputs, _ *Report) []Reason {
 }
 
 // noteFarWorkers adds a note for each load generator that is further from the nodes of its region than the network
-// profile declares. The additional distance is part of all latencies although no link of the profile has it.
+// profile declares. The additional distance is part of all latencies although the profile does not include it.
 func (d *Document) noteFarWorkers(in *Inputs) {
 	for i := range d.Workers {
 		w := &d.Workers[i]

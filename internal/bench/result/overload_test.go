@@ -6,8 +6,8 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// TestGrowingQueueHasNoObservedTail has arrivals at twice the service rate. Later transactions take longer and have
-// less time until their window closes. Half of the transactions are in flight at the end, so only lower bounds of
+// TestGrowingQueueHasNoObservedTail simulates arrivals at twice the service rate. Later transactions take longer and
+// have less time until their window closes. Half of the transactions are in flight at the end, so only lower bounds of
 // percentiles are known. If the same number was in flight when the window opened, the estimate holds.
 func TestGrowingQueueHasNoObservedTail(t *testing.T) {
 	var served, waiting, steady, young []int64
@@ -46,8 +46,9 @@ func TestGrowingQueueHasNoObservedTail(t *testing.T) {
 	}
 }
 
-// A run is Invalid for an overload alone if all its reasons describe how the database served the load. One of them must
-// show the overload. A slow load generator, a node without CPU or a failed check is another cause.
+// TestOverloaded checks when an Invalid run counts as overloaded. All of its reasons must describe how the database
+// served the load, and at least one of them must show the overload. A slow load generator, a node without CPU or a
+// failed check is another cause.
 func TestOverloaded(t *testing.T) {
 	d := &Document{Regions: []Region{{Name: "busy"}, {Name: "stalled"}}}
 	for i := range d.Regions {

@@ -7,7 +7,7 @@ import (
 )
 
 // ReasonPodDiffers is the reason if a pod of the database or of the load generators differs from the pod that the
-// operator created. Something in the cluster then changed it at admission.
+// operator created. Some component of the cluster must then have changed the pod at admission.
 const ReasonPodDiffers = "PodDiffers"
 
 // Pods describes pods of a run that are identical except for their names, as Kubernetes created them from their
@@ -37,7 +37,7 @@ type PodContainer struct {
 func (p *Pods) shape() string {
 	s := fmt.Sprintf("%s %q %q", p.Role, p.RuntimeClass, p.PriorityClass)
 	for _, c := range p.Containers {
-		// fmt prints maps in the order of their keys
+		// fmt prints maps in the order of their keys, so equal pods yield equal text.
 		s += fmt.Sprintf(" %s %q %q %v %v", c.Name, c.Image, c.Digest, c.Limits, c.Requests)
 	}
 	return s
@@ -99,7 +99,7 @@ func podsDiffer(a, b *Document) (out []string) {
 	return out
 }
 
-// named joins values, any of which may be empty, for display.
+// named joins values for display. Any of the values may be empty.
 func named(values []string) string {
 	s := strings.Join(values, ", ")
 	if s == "" {

@@ -21,7 +21,7 @@ func TestGroupPods(t *testing.T) {
 	}
 }
 
-// Every result of a side is compared, not only the first.
+// TestCompareTellsOfEachResult checks that every result of a side is compared, not only the first result.
 func TestCompareTellsOfEachResult(t *testing.T) {
 	of := func(cpu, fsync string) *Document {
 		return &Document{Pods: GroupPods(podsOf(cpu, "sha256:1", "a")),

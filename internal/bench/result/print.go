@@ -11,7 +11,8 @@ import (
 // Formats are the formats that Print supports.
 var Formats = []string{"table", "wide", "json", "yaml"}
 
-// Print prints documents: tables one after another, or JSON or YAML. Several documents become a list.
+// Print prints documents as tables, one after another, or as JSON or YAML. In JSON and YAML, several documents become a
+// list.
 func Print(w io.Writer, docs []*Document, format string) error {
 	switch format {
 	case "table", "wide":

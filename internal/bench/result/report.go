@@ -20,8 +20,8 @@ const (
 	ReportVersion = 2
 )
 
-// Report is the report of load generators: of a shard, of a worker or, once merged, of a whole run. It holds only sums
-// and histograms, so merging is lossless and independent of the order.
+// Report holds the measurements of load generators: of one shard, of one worker or, after merging, of a whole run. It
+// holds only sums and histograms, so merging is lossless and independent of the order.
 type Report struct {
 	Kind    string `json:"kind"`
 	Version int    `json:"version"`
@@ -60,7 +60,7 @@ type Report struct {
 // Incident is an event that makes a measurement doubtful, unless a fault explains it.
 type Incident struct {
 	Reason
-	// Node is the node whose connection is affected; empty if it is none.
+	// Node is the node whose connection is affected; empty if no node is affected.
 	Node string `json:"node,omitempty"`
 }
 
@@ -102,21 +102,21 @@ type Driver struct {
 	// Both are 0 without a quota.
 	Periods          int64 `json:"periods,omitempty"`
 	ThrottledPeriods int64 `json:"throttledPeriods,omitempty"`
-	// LateMicroseconds is the lateness of the process for scheduled work. Each of its figures is from the window in which
-	// it was largest. It is nil in reports of earlier versions that did not measure it.
+	// LateMicroseconds is the lateness of the process for scheduled work. Each of its figures is the largest value over
+	// all windows. It is nil in reports of earlier versions that did not measure it.
 	LateMicroseconds *Lateness `json:"lateMicroseconds,omitempty"`
 }
 
-// Lateness is the delay, in microseconds, with which a process wakes up that asks to be woken every 5 ms. All work of
-// the process waited that long for the CPU: the machine was busy, a quota was used up, or the process had other work.
-// Transactions were sent, and answers seen, with this delay.
+// Lateness is the delay, in microseconds, with which a process wakes up when it asks to be woken every 5 ms. All work
+// of the process had to wait that long for the CPU, because the machine was busy, a quota was used up, or the process
+// had other work. Transactions were sent, and answers seen, with this delay.
 type Lateness struct {
 	P50 int64 `json:"p50"`
 	P99 int64 `json:"p99"`
 	Max int64 `json:"max"`
 }
 
-// Worst replaces each figure by the larger of the two.
+// Worst replaces each figure of l with the larger of the figures of l and other.
 func (l *Lateness) Worst(other Lateness) {
 	l.P50, l.P99, l.Max = max(l.P50, other.P50), max(l.P99, other.P99), max(l.Max, other.Max)
 }
@@ -138,7 +138,7 @@ func (d *Driver) SharePPM() int64 {
 	return int64(float64(d.CPUMicroseconds) / float64(allowed) * 1e6)
 }
 
-// Window sums up one repetition's window in one region: the transactions that were due in it, and what became of them.
+// Window sums up one repetition's window in one region: the transactions that were due in it, and how they ended.
 type Window struct {
 	Region string `json:"region"`
 	// Repetition counts from 1.
@@ -150,18 +150,18 @@ type Window struct {
 	// MeasuredMicroseconds is the time for which the window was open. It is less than the report's DurationMicroseconds
 	// if the window closed early.
 	MeasuredMicroseconds int64 `json:"measuredMicroseconds,omitempty"`
-	// Sent counts transactions that were due in the window and sent. Unfinished counts the sent ones that were still in
-	// flight when the window closed.
+	// Sent counts transactions that were due in the window and sent. Unfinished counts the sent transactions that were
+	// still in flight when the window closed.
 	Sent       int64 `json:"sent"`
 	Unfinished int64 `json:"unfinished"`
-	// Clients is the number of active clients when the window closed, and BusyClients the number of them with a
-	// transaction in flight. SilentMicroseconds is the time from the last answer to any of them until the window closed.
-	// Only a commit or an abort is an answer.
+	// Clients is the number of active clients when the window closed, and BusyClients the number of active clients with a
+	// transaction in flight. SilentMicroseconds is the time from the last answer that any client received until the window
+	// closed. Only a commit or an abort is an answer.
 	Clients            int64 `json:"clients,omitempty"`
 	BusyClients        int64 `json:"busyClients,omitempty"`
 	SilentMicroseconds int64 `json:"silentMicroseconds,omitempty"`
-	// LongestSilenceMicroseconds is the longest time in the window in which transactions were in flight and none was
-	// answered. SilenceAtMicroseconds is the start of this time within the window.
+	// LongestSilenceMicroseconds is the longest time in the window in which transactions were in flight but none received
+	// an answer. SilenceAtMicroseconds is the start of this time within the window.
 	LongestSilenceMicroseconds int64 `json:"longestSilenceMicroseconds,omitempty"`
 	SilenceAtMicroseconds      int64 `json:"silenceAtMicroseconds,omitempty"`
 	// UnsentMicroseconds is the waiting time of the first transaction of the backlog when the window closed.
@@ -172,26 +172,28 @@ type Window struct {
 	// CarriedOver counts transactions that were due before the window and in flight when it closed. They are not part of
 	// Due.
 	CarriedOver int64 `json:"carriedOver,omitempty"`
-	// Dropped counts transactions of an open loop that were due in the window while the queue was full. Backlog counts
-	// transactions in the queue when the window closed, and Discarded those in the queue when the warm-up ended.
+	// Dropped counts transactions of an open loop that were due in the window while the queue was full. Backlog counts the
+	// transactions in the queue when the window closed, and Discarded counts the transactions in the queue when the
+	// warm-up ended.
 	Dropped   int64 `json:"dropped,omitempty"`
 	Backlog   int64 `json:"backlog,omitempty"`
 	Discarded int64 `json:"discarded,omitempty"`
-	// Retried counts attempts in the window other than the first of their transactions. CommittedAfter[i] is the number
-	// of recorded transactions that committed with i+1 attempts; empty if transactions are not retried.
+	// Retried counts the attempts in the window, except the first attempt of each transaction. CommittedAfter[i] is the
+	// number of recorded transactions that committed with i+1 attempts; empty if transactions are not retried.
 	Retried        int64   `json:"retried,omitempty"`
 	CommittedAfter []int64 `json:"committedAfter,omitempty"`
-	// Classified counts the sent transactions with a known class; MultiHome and MultiPartition count some of them by
-	// their extent. If the footprint was only a hint, the class is known once the database commits or aborts the
-	// transaction in the window.
+	// Classified counts the sent transactions with a known class. MultiHome and MultiPartition count the classified
+	// transactions that use several homes and several partitions. If the footprint was only a hint, the class is known
+	// once the database commits or aborts the transaction in the window.
 	Classified     int64 `json:"classified"`
 	MultiHome      int64 `json:"multiHome"`
 	MultiPartition int64 `json:"multiPartition"`
 }
 
-// add adds the window of other clients of the same region. The region is silent only while all of its clients are.
+// add adds the window of other clients of the same region. The region is silent only while all of its clients receive
+// no answer.
 func (w *Window) add(o *Window) {
-	// A window counts as measured only while every client measured.
+	// Time counts as measured only if every client measured it.
 	w.MeasuredMicroseconds = min(w.MeasuredMicroseconds, o.MeasuredMicroseconds)
 	w.Due += o.Due
 	w.Sent += o.Sent
@@ -265,7 +267,7 @@ type Series struct {
 	// their latency is the time that they had waited until then.
 	Outcome string `json:"outcome"`
 	Failures
-	// Attempts counts the attempts of this type, class and outcome that finished in the window, whenever their
+	// Attempts counts the attempts of this type, class and outcome that finished in the window, regardless of when their
 	// transactions were due.
 	Attempts SeriesAttempts `json:"attempts"`
 	// Latency is measured from the time at which the transaction was due. Service is measured from the time at which it
@@ -326,14 +328,14 @@ type Second struct {
 	Committed int64 `json:"committed"`
 	Aborted   int64 `json:"aborted,omitempty"`
 	Failed    int64 `json:"failed,omitempty"`
-	// Attempts counts the attempts that ended in this second, whenever their transactions were due.
+	// Attempts counts the attempts that ended in this second, regardless of when their transactions were due.
 	Attempts int64 `json:"attempts,omitempty"`
 	// Offered is the load of this second if spec.load has a curve. In an open loop, it is the number of transactions that
 	// were due; in a closed loop, it is the total time of the active clients in milliseconds.
 	Offered int64 `json:"offered,omitempty"`
 	// Latency is a SecondHistogram of the committed transactions.
 	Latency []byte `json:"latency,omitempty"`
-	// Tenths splits the counts; nil if tenths were not requested.
+	// Tenths splits the counts of the second into tenths; nil if tenths were not requested.
 	Tenths *Tenths `json:"tenths,omitempty"`
 }
 
@@ -344,7 +346,7 @@ type Tenths struct {
 	Failed    [10]int64 `json:"failed,omitzero"`
 }
 
-// plus returns the sum; t and o may be nil.
+// plus returns the sum of t and o, either of which may be nil.
 func (t *Tenths) plus(o *Tenths) *Tenths {
 	if t == nil || o == nil {
 		return cmp.Or(t, o)
@@ -358,9 +360,9 @@ func (t *Tenths) plus(o *Tenths) *Tenths {
 	return &sum
 }
 
-// Unfinished is the outcome of transactions that were due in a window and in flight when it closed. CarriedOver is the
-// outcome of transactions that were due before a window and still in flight when it closed: they took longer than the
-// whole window.
+// Unfinished is the outcome of transactions that were due in a window and in flight when the window closed. CarriedOver
+// is the outcome of transactions that were due before the window opened and still in flight when it closed. They took
+// longer than the whole window.
 const (
 	Unfinished  = "unfinished"
 	CarriedOver = "carriedOver"
@@ -375,7 +377,7 @@ func (s *Series) key() seriesKey {
 	return seriesKey{s.Region, s.Type, s.Class, s.Outcome, s.Repetition}
 }
 
-// clone returns a copy whose merge does not change s.
+// clone returns a copy of s that can be merged with another series without changing s.
 func (s *Series) clone() Series {
 	c := *s
 	if s.Service != nil {
@@ -385,7 +387,7 @@ func (s *Series) clone() Series {
 	return c
 }
 
-// merge adds the transactions of o, which must have the same key.
+// merge adds the transactions of o to s. Both series must have the same key.
 func (s *Series) merge(o *Series) error {
 	s.Failures.Add(o.Failures)
 	s.Attempts.Count += o.Attempts.Count
@@ -455,7 +457,7 @@ func Merge(reports []*Report) (*Report, error) {
 		Ledger: workload.Ledger{}, Shares: make([]workload.Count, len(first.Shares)),
 	}
 	for _, r := range reports {
-		// Only cells of equal size can be added, so every report is brought to the coarsest resolution.
+		// Only cells of equal length can be added, so every report is converted to the coarsest resolution.
 		m.Resolution = m.Resolution.coarser(r.Resolution)
 	}
 	builds := map[string]bool{}
@@ -486,11 +488,11 @@ func Merge(reports []*Report) (*Report, error) {
 				workers[k] = j
 				m.Workers = append(m.Workers, LoadGenerator{Region: w.Region, Index: w.Index})
 			}
-			// The shards of a worker report separately, each with some of its clients.
+			// The shards of a worker report separately, each for some of the worker's clients.
 			m.Workers[j].Clients += w.Clients
 			m.Workers[j].NodeRTTMicroseconds = max(m.Workers[j].NodeRTTMicroseconds, w.NodeRTTMicroseconds)
 			if w.Driver != nil {
-				// Only one shard of a worker reports its CPU usage, so a second one means that a report was handed in twice.
+				// Only one shard of a worker reports its CPU usage, so a second value means that a report was submitted twice.
 				if m.Workers[j].Driver != nil {
 					return nil, fmt.Errorf("report %d is a second one of worker %d in %s", i, w.Index, w.Region)
 				}
@@ -563,7 +565,7 @@ func Merge(reports []*Report) (*Report, error) {
 	return m, nil
 }
 
-// Cut restricts the report to the first repetitions, whose windows had the given length. It drops the data of later
+// Cut restricts the report to its first repetitions and sets the length of their windows. It drops the data of later
 // repetitions.
 func (r *Report) Cut(repetitions int, durationMicroseconds int64) {
 	r.Repetitions, r.DurationMicroseconds = repetitions, durationMicroseconds
@@ -572,9 +574,9 @@ func (r *Report) Cut(repetitions int, durationMicroseconds int64) {
 	r.Timeline = slices.DeleteFunc(r.Timeline, func(s Second) bool { return s.Repetition > repetitions })
 }
 
-// DecodeReport decodes the output of Encode and checks that it can be merged. It returns the number of values, and
-// refuses more than most. A value needs up to a hundred times the memory of its text, and anyone with the key can send
-// a report.
+// DecodeReport decodes the output of Encode and checks that it can be merged. It returns the number of JSON values, and
+// an error if there are more than most. The limit matters because a decoded value needs up to a hundred times the
+// memory of its text, and anyone with the key can send a report.
 func DecodeReport(b []byte, most int) (r *Report, values int, err error) {
 	text, err := compress.Unpack(b)
 	if err != nil {
@@ -618,7 +620,7 @@ func (r *Report) validate() error {
 	}
 	for i := range r.Series {
 		s := &r.Series[i]
-		// Only at this resolution do series without type and class exist; they belong to one repetition.
+		// Series without type and class exist only at resolution Apart. Each of them belongs to one repetition.
 		single := r.Resolution.Apart && s.Type == "" && s.Class == ""
 		switch {
 		// Series of types and classes cover all repetitions.
@@ -636,7 +638,7 @@ func (r *Report) validate() error {
 		switch {
 		case !slices.Contains(outcomes, s.Outcome):
 			return fmt.Errorf("series[%d].outcome: %q is not one of %v", i, s.Outcome, outcomes)
-		// Every finished transaction has at least one finished attempt; one in flight may have none yet.
+		// Every finished transaction has at least one finished attempt. A transaction in flight may have none yet.
 		case s.Outcome != Unfinished && s.Outcome != CarriedOver && s.Attempts.Count < s.Latency.Count:
 			return fmt.Errorf("series[%d].attempts: %d attempts are fewer than their %d transactions", i, s.Attempts.Count, s.Latency.Count)
 		}
@@ -648,7 +650,8 @@ func (r *Report) validate() error {
 			if err != nil {
 				return fmt.Errorf("series[%d]: %w", i, err)
 			}
-			// Percentiles come from the histogram and means from count and sum, so they must describe the same transactions.
+			// Percentiles come from the histogram and means from count and sum, so all three must describe the same
+			// transactions.
 			if h.TotalCount()+d.Clipped != d.Count || d.Clipped < 0 || d.SumMicroseconds < 0 || d.MaxMicroseconds < 0 {
 				return fmt.Errorf("series[%d]: the histogram holds %d values, not %d", i, h.TotalCount(), d.Count-d.Clipped)
 			}

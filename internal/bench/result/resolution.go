@@ -11,12 +11,12 @@ import (
 )
 
 // Resolution is the resolution of a report's timeline and histograms. The zero value is the resolution at which load
-// generators count. At any resolution, the counts over the windows are exact, and so are the figures of the summary.
-// Only percentiles of single repetitions are not.
+// generators count. Counts over the windows are exact at any resolution. Percentiles of the summary are exact unless
+// Rounded is set; percentiles of single repetitions are exact unless Apart or Rounded is set.
 type Resolution struct {
 	// LatencySeconds is the length of the timeline's cells for latencies, and Seconds the length of its cells for counts;
-	// 0 is one second. Cells start with the window. Each length is a multiple of all shorter lengths, and LatencySeconds
-	// is a multiple of Seconds.
+	// 0 means one second. The first cell starts when the window opens. Each length is a multiple of all shorter lengths,
+	// and LatencySeconds is a multiple of Seconds.
 	LatencySeconds int `json:"latencySeconds,omitzero"`
 	Seconds        int `json:"seconds,omitzero"`
 	// Apart is set if series of types and classes cover all repetitions together. Single repetitions then have separate
@@ -39,7 +39,7 @@ var resolutions = []Resolution{
 	{LatencySeconds: 3600, Seconds: 3600, Apart: true, Rounded: true},
 }
 
-// coarser returns the finest resolution that is at least as coarse as both.
+// coarser returns the finest resolution that is at least as coarse as x and y.
 func (x Resolution) coarser(y Resolution) Resolution {
 	r := Resolution{max(x.LatencySeconds, y.LatencySeconds), max(x.Seconds, y.Seconds), x.Apart || y.Apart, x.Rounded || y.Rounded}
 	// Cells of latencies must not be shorter than cells of counts: see valid.
@@ -111,8 +111,8 @@ func (r *Report) Encode() ([]byte, error) {
 	return nil, problem
 }
 
-// at returns the report at resolution x, which must be at least as coarse as its own. Unchanged parts are shared with
-// r.
+// at returns the report at resolution x, which must be at least as coarse as the resolution of r. The result shares its
+// unchanged parts with r.
 func (r *Report) at(x Resolution) (*Report, error) {
 	if x == r.Resolution {
 		return r, nil
@@ -163,7 +163,7 @@ func cells(timeline []Second, x Resolution) ([]Second, error) {
 			latency, first = SecondHistogram{}, len(out)
 			begin(s, s.Second/latencies*latencies)
 		}
-		// Cells of counts are shorter than cells of latencies and start within them.
+		// Cells of counts are shorter than cells of latencies, so several of them can start within one cell of latencies.
 		if at := s.Second / counts * counts; out[len(out)-1].Second != at {
 			begin(s, at)
 		}
@@ -241,7 +241,7 @@ func roundHistogram(h *hdrhistogram.Histogram) *hdrhistogram.Histogram {
 	out := NewHistogram()
 	for _, bar := range h.Distribution() {
 		if bar.Count > 0 {
-			// within the range of the shape
+			// The value is within the range of the histogram, so RecordValues cannot fail.
 			_ = out.RecordValues(min(secondValue(secondBucket(bar.From)), HistogramHighest), bar.Count)
 		}
 	}

@@ -109,7 +109,7 @@ func TestSecondHistogram(t *testing.T) {
 	}
 }
 
-// large returns the largest reports of a run that must fit into a ConfigMap.
+// large returns reports of a run of the largest size that must fit into a ConfigMap.
 func large(regions []string, repetitions, seconds int) []*Report {
 	rng := rand.New(rand.NewPCG(1, 3))
 	var out []*Report
@@ -228,7 +228,7 @@ func small() Inputs {
 	add(b, "b", "balance", 0, "committed", 900, 10, nil)
 	add(b, "b", "balance", 0, "aborted", 100, 10, map[string]int64{"deadlock": 60, "conflict": 40})
 	add(b, "b", "balance", 0, "unknown", 7, 100, map[string]int64{"timeout": 5, "connection": 2})
-	// The 10 transactions carried in to a, and the retries of b: 200 deadlocks of other transactions.
+	// Add the attempts of the 10 transactions that a carried in, and 200 retried attempts of b that ended with deadlocks.
 	a.Series[0].Attempts.Count += 10
 	b.Series[1].Causes = map[string]int64{"conflict": 100}
 	b.Series[1].Attempts = SeriesAttempts{Count: 300, Failures: Failures{
@@ -358,7 +358,7 @@ func TestBuild(t *testing.T) {
 	}
 }
 
-// TestTpmC checks the new orders per minute, and that other workloads have none.
+// TestTpmC checks the new orders per minute, and that other workloads have no tpmC.
 func TestTpmC(t *testing.T) {
 	in := small()
 	for _, r := range in.Reports {
@@ -442,8 +442,8 @@ func TestMergeRefusesNamesakes(t *testing.T) {
 	}
 }
 
-// late returns a load generator whose lateness exceeds the limit for the latencies of report i's region by the given
-// microseconds.
+// late returns a load generator whose lateness exceeds the limits for the latencies of report i's region by median and
+// tail microseconds.
 func late(in *Inputs, i int, median, tail int64) *Driver {
 	clean := *in
 	clean.Driver = nil
@@ -459,7 +459,7 @@ func late(in *Inputs, i int, median, tail int64) *Driver {
 	panic("there is no such region")
 }
 
-// TestLateTailIsNoted checks that lateness only in the tail is noted, and that the run is valid.
+// TestLateTailIsNoted checks that lateness only in the tail is noted, and that the run remains valid.
 func TestLateTailIsNoted(t *testing.T) {
 	in := small()
 	in.Simulated = false
@@ -685,7 +685,7 @@ func FuzzParseReport(f *testing.F) {
 	})
 }
 
-// over returns the fault with actual times that match its plan.
+// over returns f with all actual times set to the start of measuring.
 func over(f Fault) Fault {
 	f.FromMicroseconds, f.InjectedMicroseconds, f.RecoveringMicroseconds, f.ToMicroseconds = new(int64), new(int64), new(int64), new(int64)
 	return f

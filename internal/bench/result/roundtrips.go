@@ -8,12 +8,12 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// SnapshotRoom is the maximum size in bytes of the packed statuses of all nodes. A ConfigMap holds three of them, along
-// with other notes of a run.
+// SnapshotRoom is the maximum size in bytes of the packed statuses of all nodes. A ConfigMap holds three such sets of
+// statuses, along with other notes of a run.
 const SnapshotRoom = compress.MaxPacked / 4
 
 // MergeRoundTrips merges the round trips between each pair of regions into the status of one node of the first region.
-// They take up most of the statuses of many nodes, and a document merges them in any case.
+// With many nodes, round trips make up most of the size of the statuses, and a document merges them in any case.
 func MergeRoundTrips(nodes []admin.Status, t *geo.Topology) {
 	type link struct {
 		from geo.Region
@@ -42,8 +42,8 @@ func MergeRoundTrips(nodes []admin.Status, t *geo.Topology) {
 	}
 }
 
-// moveRTT adds the encoded histogram of round trips from to the histogram to, and empties from. Unreadable histograms
-// count as not measured.
+// moveRTT adds the encoded histogram of round trips from to the histogram to, and then empties from. Unreadable
+// histograms count as not measured.
 func moveRTT(to, from *string) {
 	if h := mergeRTT(mergeRTT(nil, *to), *from); h != nil {
 		if b, err := h.Encode(hdrhistogram.V2CompressedEncodingCookieBase); err == nil {

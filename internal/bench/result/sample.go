@@ -17,7 +17,7 @@ type sample struct {
 	a, b []v1alpha1.Quantile
 	// p is the p-value of the Mann-Whitney U test; nil if a side has only one repetition.
 	p *float64
-	// better is 1 if a larger value is better, and -1 if a smaller value is.
+	// better is 1 if a larger value is better, and -1 if a smaller value is better.
 	better int
 }
 
@@ -149,8 +149,8 @@ func (s *sample) beyondRounding() bool {
 	return s.Unit != "txn/s" || max(s.A.Least(), s.B.Least())-min(s.A.Least(), s.B.Least()) > 1
 }
 
-// regionRepetitions returns the figures of a region in each window. If the document has none for windows, it returns
-// the figures of the whole run.
+// regionRepetitions returns the figures of a region in each window. If the document has no figures of single windows,
+// it returns the figures of the whole run.
 func (d *Document) regionRepetitions(name string) []RepetitionRegion {
 	var out []RepetitionRegion
 	for i := range d.Repetitions {
@@ -190,7 +190,7 @@ func (s *sample) ordered() bool {
 }
 
 // values returns the figures of both sides for a rank test. Lower bounds are resolved against the suspected difference:
-// on the better side they count as infinite, on the other side as their least value.
+// they count as infinite on the better side, and as their least value on the worse side.
 func (s *sample) values() (a, b []float64) {
 	bWorse := s.B.Compare(s.A) > 0
 	number := func(all []v1alpha1.Quantile, highest bool) (out []float64) {
@@ -207,7 +207,7 @@ func (s *sample) values() (a, b []float64) {
 	return number(s.a, bWorse), number(s.b, !bWorse)
 }
 
-// enough returns the number of repetitions per side from which a Mann-Whitney test can reach alpha.
+// enough returns the minimum number of repetitions per side with which a Mann-Whitney test can reach alpha.
 func enough(alpha float64) int {
 	n := 2
 	for 2/mathx.Choose(2*n, n) > alpha {
@@ -217,13 +217,14 @@ func enough(alpha float64) int {
 }
 
 // interval sets the confidence interval of the change. It sorts all differences between a repetition of B and a
-// repetition of A, and cuts off some at each end. Their number follows from the distribution of U.
+// repetition of A, and cuts off the same number of differences at each end. This number follows from the distribution
+// of U.
 func (s *sample) interval(alpha float64) {
 	n1, n2 := len(s.a), len(s.b)
 	u := stats.UDist{N1: n1, N2: n2}
 	// The probability of U < cut is at most alpha / 2.
 	cut := sort.Search(n1*n2/2, func(k int) bool { return u.CDF(float64(k)) > alpha/2 }) - 1
-	// Beyond this size the exact distribution is too expensive; the normal approximation is accurate there.
+	// Beyond this size the exact distribution takes too long to compute; the normal approximation is accurate there.
 	if max(n1, n2) > stats.MannWhitneyExactLimit {
 		normal := stats.NormalDist{Mu: float64(n1*n2) / 2, Sigma: math.Sqrt(float64(n1*n2*(n1+n2+1)) / 12)}
 		cut = int(math.Floor(stats.InvCDF(normal)(alpha/2))) - 1

@@ -7,8 +7,8 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// TestLeastServed checks that LeastServed returns the region with the smallest share, allowing for the variance of few
-// transactions.
+// TestLeastServed checks that LeastServed returns the region with the smallest share, after a margin for the variance
+// of small numbers of transactions.
 func TestLeastServed(t *testing.T) {
 	region := func(name string, committed, aborted, unfinished, carriedIn int64) Region {
 		return Region{Name: name, Counts: Counts{Committed: committed, Aborted: aborted}, CarriedIn: carriedIn,

@@ -12,7 +12,7 @@ import (
 // restarted.
 const ReasonSettingsChanged = "SettingsChanged"
 
-// Server is the state of a server of a target that determines how durable its commits are and how it plans statements.
+// Server holds the state of a target's server that determines how durable commits are and how statements are planned.
 type Server struct {
 	// Address is the address of the endpoint that leads to the server.
 	Address string `json:"address"`

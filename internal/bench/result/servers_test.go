@@ -58,8 +58,8 @@ func TestSettingsChanged(t *testing.T) {
 	}
 }
 
-// A server with other sessions does not hide the settings of the servers after it. A note appears once, although the
-// servers are asked before and after the run.
+// TestEachServerIsNoted checks that a server with other sessions does not hide the settings of the servers after it.
+// Each note must appear once, although the servers are queried both before and after the run.
 func TestEachServerIsNoted(t *testing.T) {
 	pending := map[string]Setting{"fsync": {Value: "on", PendingRestart: true}}
 	servers := []Server{{Address: "a", OtherSessions: 1, Settings: pending}, {Address: "b", OtherSessions: 2, Settings: pending}}

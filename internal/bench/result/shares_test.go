@@ -26,7 +26,8 @@ func drawn(r *rand.Rand, n int64, asked, actual []float64) *Document {
 	return d
 }
 
-// TestHonestSharesPass simulates 3,000 runs with few and with many requests, each with 24 small and large shares.
+// TestHonestSharesPass simulates 3,000 runs with few and with many requests, each with 24 small and large shares. None
+// of the shares may be reported as a mismatch.
 func TestHonestSharesPass(t *testing.T) {
 	r := rand.New(rand.NewPCG(41, 26))
 	var asked []float64
@@ -41,7 +42,8 @@ func TestHonestSharesPass(t *testing.T) {
 	}
 }
 
-// TestSharesThatAreOffAreNamed draws with another probability than configured.
+// TestSharesThatAreOffAreNamed checks that a share is reported if requests are drawn with a probability other than the
+// configured one.
 func TestSharesThatAreOffAreNamed(t *testing.T) {
 	r := rand.New(rand.NewPCG(41, 26))
 	for _, c := range []struct {

@@ -2,8 +2,8 @@ package result
 
 import "testing"
 
-// TestShortFaultWithALongOutage has a fault of a tenth of a second, followed by an outage of 50 s. The few commits
-// during the fault are little evidence; the outage is significant.
+// TestShortFaultWithALongOutage checks a fault of a tenth of a second that is followed by an outage of 50 s. The few
+// commits during the fault are little evidence; the outage is significant.
 func TestShortFaultWithALongOutage(t *testing.T) {
 	never := int64(0)
 	d := regional(map[string]*Availability{

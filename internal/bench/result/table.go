@@ -226,7 +226,7 @@ func Table(w io.Writer, d *Document, wide bool) error {
 		line(b, "")
 	}
 	for _, o := range d.Objectives {
-		// Neither ok nor FAIL would be true of an undecided objective.
+		// An undecided objective is neither ok nor FAIL.
 		if o.Undecided != "" {
 			wrapped(b, "?     ", fmt.Sprintf("%s: measured %s: %s", o.Name, o.Measured, o.Undecided))
 			continue
@@ -254,7 +254,7 @@ func attemptRows(d *Document) [][]string {
 		var after [3]int64
 		var all int64
 		for i, n := range a.CommittedAfter {
-			// The last column pools three and more attempts.
+			// The last column combines three and more attempts.
 			after[min(i, 2)] += n
 			all += n
 		}
@@ -335,7 +335,7 @@ func byType(d *Document, wide bool) []*typeRow {
 		r.committed, r.aborted, r.other = r.committed+committed, r.aborted+aborted, r.other+other
 		committed, aborted, other = t.Attempts.total()
 		r.attempts += committed + aborted + other
-		// Percentiles of several classes cannot be averaged; the class with the most commits stands for the type.
+		// Percentiles of several classes cannot be averaged, so the class with the most commits represents the type.
 		if r.single == (Latency{}) || t.Committed > most[r] {
 			most[r], r.single = t.Committed, t.LatencyMicroseconds
 		}

@@ -8,7 +8,7 @@ import (
 // fillTimeline creates a tick for each second of the windows, or for each cell if the report merged the counts of
 // seconds.
 func (d *Document) fillTimeline(regions []string, r *Report) {
-	// A window may end within a second; its last part gets a tick, too.
+	// A window may end within a second, and its last part gets a tick, too.
 	whole, length := int((r.DurationMicroseconds+999_999)/1_000_000), max(1, r.Resolution.Seconds)
 	ticks := (whole + length - 1) / length
 	d.Timeline = make([]Tick, ticks*r.Repetitions)

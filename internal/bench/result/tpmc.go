@@ -9,13 +9,13 @@ import (
 
 const (
 	// maxTpmCPerWarehouse is the maximum tpmC, in thousandths, of the ten terminals of a warehouse with the keying and
-	// think times of TPC-C (clause 4.2.2; the figure is in its comment).
+	// think times of TPC-C (clause 4.2.2, whose comment states this figure).
 	maxTpmCPerWarehouse = 12_860
 	// terminalsPerWarehouse is the number of terminals of a warehouse (clause 4.2.2).
 	terminalsPerWarehouse = 10
 )
 
-// TPCC describes how far a measured tpmC follows the rules of TPC-C.
+// TPCC describes to what extent a measured tpmC follows the rules of TPC-C.
 type TPCC struct {
 	// Warehouses is the number of warehouses of all regions, and Terminals the number of their clients.
 	Warehouses int64 `json:"warehouses"`
@@ -26,7 +26,7 @@ type TPCC struct {
 	// EfficiencyPPM is the tpmC in parts per million of the maximum for the number of warehouses. It is set only with
 	// full keying and think times and without deviations.
 	EfficiencyPPM int64 `json:"efficiencyPPM,omitempty"`
-	// Deviations lists parameters of the workload that the standard does not allow, with the clauses.
+	// Deviations lists the parameters of the workload that violate the standard, with the violated clauses.
 	Deviations []string `json:"deviations,omitempty"`
 }
 

@@ -15,7 +15,7 @@ const unansweredLimitPPM = 10_000
 
 // permittedPPM returns the share of a region's transactions that may go unanswered, in parts per million. It is the
 // limit of an objective on the region's unknownPPM, else of an objective on all regions, else the default. The limit
-// for all regions together applies to each region as well, because a dark region alone might not exceed it.
+// for all regions together applies to each region as well, because a single region without answers might not exceed it.
 func permittedPPM(objectives []v1alpha1.Objective, region string) int64 {
 	permitted, own := int64(unansweredLimitPPM), false
 	for _, o := range objectives {
@@ -37,8 +37,8 @@ func (x *Region) unsentShare() int64 {
 	return 0
 }
 
-// clientsBusy returns a reason for each region with too many arrivals that found no free client. Its figures would
-// measure the clients, not the database.
+// clientsBusy returns a reason for each region with too many arrivals that found no free client. The figures of such a
+// region would measure the clients, not the database.
 func clientsBusy(d *Document, _ *Inputs, r *Report) (out []Reason) {
 	for i := range d.Regions {
 		x := &d.Regions[i]
@@ -61,21 +61,21 @@ func clientsBusy(d *Document, _ *Inputs, r *Report) (out []Reason) {
 	return out
 }
 
-// neverSent starts the message of a DriverBound reason that is due to busy clients.
+// neverSent returns the start of the message of a DriverBound reason that is due to busy clients.
 func (x *Region) neverSent() string {
 	return fmt.Sprintf("driver-bound: %d of the %d arrivals in %s were never sent", x.Unsent(), x.Ended()+x.Unfinished+x.Unsent(), x.Name)
 }
 
 // loadReasons are the reasons of an Invalid run that describe how the database served the load. With any other reason,
-// the measurement itself is in doubt. The value is true for reasons that show an overload. The others are its
-// consequences, and also occur without one.
+// the measurement itself is in doubt. The value is true for reasons that show an overload. The remaining reasons are
+// consequences of an overload, but also occur without an overload.
 var loadReasons = map[string]bool{
 	ReasonDriverBound: true, ReasonNoTransactions: true, ReasonNotQuiet: true,
 	ReasonObjectiveMissed: false, ReasonObjectiveUndecided: false, ReasonTooFewSamples: false, ReasonUnanswered: false,
 }
 
 // Overloaded reports whether a run is Invalid only because its database did not serve the load. Busy clients show an
-// overload even in a region beside a stalled one, since an overloaded database causes both.
+// overload even if another region stalled, because an overloaded database causes both.
 func (d *Document) Overloaded() bool {
 	overloaded := false
 	for _, r := range d.Reasons {
@@ -88,7 +88,7 @@ func (d *Document) Overloaded() bool {
 	return overloaded
 }
 
-// clientsWereBusy reports whether a reason DriverBound is due to busy clients. Otherwise the load generators were slow.
+// clientsWereBusy reports whether a reason DriverBound is due to busy clients, rather than to slow load generators.
 func (d *Document) clientsWereBusy(r Reason) bool {
 	return slices.ContainsFunc(d.Regions, func(x Region) bool { return strings.HasPrefix(r.Message, x.neverSent()) })
 }
@@ -105,7 +105,7 @@ func unanswered(d *Document, in *Inputs, r *Report) (out []Reason) {
 			continue // DriverBound covers this region
 		}
 		switch {
-		// a single unserved transaction among a few dozen is no evidence of 1%
+		// A single unserved transaction among a few dozen is no evidence of 1%.
 		case x.unserved() > 1 && x.unservedPPM() > permitted:
 			out = append(out, Reason{ReasonUnanswered, fmt.Sprintf("%s; more than %s need an objective on unknownPPM that allows them",
 				x.withoutAnswer(), percentPPM(permitted))})
@@ -184,9 +184,10 @@ func (s silence) String() string {
 		s.region, formatMicroseconds(s.us), formatMicroseconds(s.from), s.repetition, s.expected)
 }
 
-// silence returns the longest significant silence. It must exceed a second and three times the region's 99th
-// percentile. The share of the result is 0 if there is none. In a closed loop no percentile shows the silence, because
-// it affects only one transaction of each client.
+// silence returns the longest significant silence of the region. A silence is significant if it exceeds a second and
+// three times the region's 99th percentile, and if at least stallExpected transactions would have ended in it. The
+// share of the result is 0 if there is none. In a closed loop no percentile shows a silence, because it affects only
+// one transaction of each client.
 func (x *Region) silence(d *Document, r *Report) (out silence) {
 	measured := r.DurationMicroseconds * int64(r.Repetitions)
 	p99, _ := x.LatencyMicroseconds.P99.Value()
@@ -227,7 +228,7 @@ func (x *Region) stalled(r *Report) (description string, ppm int64) {
 	measured := r.DurationMicroseconds * int64(r.Repetitions)
 	for i := range r.Windows {
 		w := &r.Windows[i]
-		// As long as a single client is free, the region is not stalled.
+		// If even a single client is free, the region is not stalled.
 		if w.Region != x.Name || w.BusyClients < max(w.Clients, 1) || w.SilentMicroseconds < hungFloor {
 			continue
 		}
@@ -244,22 +245,24 @@ func (x *Region) stalled(r *Report) (description string, ppm int64) {
 }
 
 const (
-	// steadyFactor is the allowed ratio of the transactions in flight at the end of a window to their number by Little's
-	// law. The ratio approaches 2 if arrivals outrun a database that serves them in order.
+	// steadyFactor is the allowed ratio of the transactions in flight at the end of a window to the number that Little's
+	// law predicts. The ratio approaches 2 if arrivals outrun a database that serves them in order.
 	steadyFactor = 1.3
-	// steadySigmas is the additional margin, in standard deviations of a Poisson count, for this number and for the
-	// growth of a backlog.
+	// steadySigmas is an additional margin, in standard deviations of a Poisson count, for the number in flight and for
+	// the growth of a backlog.
 	steadySigmas = 3
 	// steadyGrowth is the minimum growth of a backlog, as a share of the due transactions. Near saturation, bursts are
 	// larger than Poisson counts.
 	steadyGrowth = 0.03
 )
 
-// grows reports whether the region's backlog grew while the windows were open. The number of transactions in flight
-// must have grown significantly, and by more than 3% of the due transactions. In addition, it must exceed Little's law
-// at the mean latency of the committed transactions, or the warm-up must have been long enough for a steady state. With
-// a growing backlog, the product-limit estimate is invalid: later transactions take longer and are censored earlier.
-// measured is the measured time and warmup the time before it, both in microseconds.
+// grows reports whether the region's backlog grew while the windows were open. measured is the measured time and warmup
+// the time before it, both in microseconds.
+//
+// The number of transactions in flight must have grown significantly, and by more than 3% of the due transactions. In
+// addition, this number must exceed the prediction of Little's law for the mean latency of the committed transactions,
+// or the warm-up must have been long enough for a steady state. With a growing backlog, the product-limit estimate is
+// invalid: later transactions take longer and are censored earlier.
 func (f *figures) grows(measured, warmup int64) bool {
 	unfinished := float64(f.Unfinished)
 	if measured <= 0 || !f.moreInFlight() {
@@ -281,9 +284,10 @@ func (f *figures) moreInFlight() bool {
 	return unfinished-before > max(steadyGrowth*float64(f.Due), steadySigmas*math.Sqrt(unfinished+before))
 }
 
-// growsUnderCurve is the variant of grows for a load with a curve. More transactions must be in flight than became due
-// in the last 1.3 mean latencies. Unless the load is falling, fewer must have ended in the last fifth of the windows
-// than became due. If only the latency rises with the load, the numbers of ended and due transactions are equal.
+// growsUnderCurve is the variant of grows for a load with a curve. The transactions in flight must outnumber those that
+// became due in the last 1.3 mean latencies. In addition, unless the load is falling, fewer transactions must have
+// ended in the last fifth of the windows than became due. If only the latency rises with the load, the numbers of ended
+// and due transactions are equal.
 func (f *figures) growsUnderCurve(r *Report, region string) bool {
 	if !f.moreInFlight() {
 		return false

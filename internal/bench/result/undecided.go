@@ -8,8 +8,8 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// unobserved is a number of transactions without an observed latency, with their outcome and with advice how to observe
-// it.
+// unobserved describes transactions without an observed latency: their number, their outcome, and how to observe their
+// latency.
 type unobserved struct {
 	n            int64
 	became, cure string
@@ -60,7 +60,7 @@ func whyBound(all []unobserved) string {
 }
 
 // tooFew explains that a percentile has too few samples; empty if it has enough. For a lower bound, transactions
-// without an observed latency count too, because a longer run would not observe them either.
+// without an observed latency also count as samples, because a longer run would not observe them either.
 func (m *measured) tooFew(metric v1alpha1.Metric) string {
 	p, ok := percentiles[metric]
 	if !ok {

@@ -46,19 +46,19 @@ const (
 	// ReasonObjectiveUndecided is the reason if it is unknown whether an objective holds.
 	ReasonObjectiveUndecided = "ObjectiveUndecided"
 	ReasonCheckFailed        = "CheckFailed"
-	// ReasonTestNotPassed is the reason if a run did not start because a functional test before it did not pass.
+	// ReasonTestNotPassed is the reason if a run did not start because a required functional test had not passed.
 	ReasonTestNotPassed = "FunctionalTestNotPassed"
 )
 
-// Reasons of runs that were tampered with.
+// These are the reasons of runs that were tampered with.
 const (
-	// ReasonUndeclaredDisturbance is the reason if something was done to a node or link that no fault of the manifest
+	// ReasonUndeclaredDisturbance is the reason if a node or link was disturbed in a way that no fault of the manifest
 	// declares.
 	ReasonUndeclaredDisturbance = "UndeclaredDisturbance"
 	// ReasonMeshChanged is the reason if a proxy of the service mesh stopped, or if the mesh changed during the run.
 	ReasonMeshChanged = "MeshChanged"
-	// ReasonLinkTooFast is the reason if a link was temporarily faster than declared without a fault of the manifest that
-	// changes it.
+	// ReasonLinkTooFast is the reason if a link was temporarily faster than declared, although no fault of the manifest
+	// changed it.
 	ReasonLinkTooFast = "LinkTooFast"
 	// ReasonReportForged is the reason if the report of a worker was altered, or if the worker did not use the
 	// configuration that it was sent.
@@ -67,7 +67,8 @@ const (
 	ReasonResultForged = "ResultForged"
 	// ReasonSnapshotForged is the reason if the operator's notes on the run were altered.
 	ReasonSnapshotForged = "SnapshotForged"
-	// ReasonNetworkEdited is the reason if an object was edited that determines where connections of the run's pods lead.
+	// ReasonNetworkEdited is the reason if an object was edited that determines the destination of connections of the
+	// run's pods.
 	ReasonNetworkEdited = "NetworkEdited"
 	// ReasonManifestEdited is the reason if the database was changed after the run was admitted.
 	ReasonManifestEdited = "ManifestEdited"
@@ -95,9 +96,9 @@ func (d *Document) judge(in *Inputs, r *Report) {
 		}
 	}
 	failed = append(failed, unanswered(d, in, r)...)
-	// fillEvidence reads the reasons to find contradicted items, so they are set before it.
+	// Set the reasons before fillEvidence reads them to find contradicted items.
 	d.Reasons = slices.Concat(wrong, invalid, failed)
-	// A cancelled run lacks evidence by its nature; Cancelled is reason enough.
+	// Cancellation explains the missing evidence of a cancelled run, so its reason is enough.
 	if missing := d.fillEvidence(in, r); !slices.ContainsFunc(d.Reasons, func(x Reason) bool { return x.Reason == ReasonCancelled }) {
 		invalid = append(invalid, missing...)
 		d.Reasons = slices.Concat(wrong, invalid, failed)
@@ -112,7 +113,7 @@ func (d *Document) judge(in *Inputs, r *Report) {
 	}
 }
 
-// undecided returns the reason of an objective of which it is unknown whether it holds.
+// undecided returns the reason for an objective that could not be decided.
 func (o *Objective) undecided() Reason {
 	reason := ReasonObjectiveUndecided
 	if o.FewSamples {
@@ -121,7 +122,7 @@ func (o *Objective) undecided() Reason {
 	return Reason{reason, fmt.Sprintf("%s: measured %s: %s", o.Name, o.Measured, o.Undecided)}
 }
 
-// invalidChecks are the checks for measurements that are worthless, the most severe first.
+// invalidChecks are the checks that can make a measurement worthless, the most severe first.
 var invalidChecks = []func(*Document, *Inputs, *Report) []Reason{
 	incidents,          // an event made the measurement doubtful
 	settingsChanged,    // the settings of the target changed
@@ -159,7 +160,7 @@ func incidents(_ *Document, in *Inputs, r *Report) []Reason {
 	}
 	out := slices.Clone(in.Incidents)
 	for _, i := range r.Incidents {
-		// A lost node may report anything. The other effects explain only the incident that they must cause.
+		// A lost node may report any incident. The other effects explain only the incident that they necessarily cause.
 		planned := lost[i.Node] || away[i.Node] && i.Reason.Reason == ReasonConnectionLost || replaced[i.Node] && i.Reason.Reason == ReasonNodeRestarted
 		if !planned {
 			out = append(out, i.Reason)
@@ -187,14 +188,14 @@ func incidents(_ *Document, in *Inputs, r *Report) []Reason {
 	return out
 }
 
-// mistakes lists the reasons of attempts that failed because a procedure is wrong, with an explanation for messages.
+// mistakes lists the reasons of attempts that failed because a procedure is wrong, with an explanation for the message.
 var mistakes = []struct{ reason, says string }{
 	{txn.ReasonInvalid, "nodes do not know such transactions"},
 	{txn.ReasonUndeclared, "they touched rows that their footprints, said to be exact, do not name"},
 	{txn.ReasonProcedure, "their procedures failed other than by txn.Abort, or were given rows that they cannot read"},
 }
 
-// Mistake reports whether attempts with this reason make a run Invalid, however rare they are.
+// Mistake reports whether even a single attempt with this reason makes a run Invalid.
 func Mistake(reason string) bool {
 	for _, m := range mistakes {
 		if m.reason == reason {
@@ -204,8 +205,8 @@ func Mistake(reason string) bool {
 	return false
 }
 
-// workloadBroken returns a reason if procedures are wrong, because their aborts would count as cheap work of the
-// database.
+// workloadBroken returns a reason if procedures are wrong, because the database would get credit for their cheap
+// aborts.
 func workloadBroken(d *Document, _ *Inputs, _ *Report) (out []Reason) {
 	for _, m := range mistakes {
 		all, types := int64(0), map[string]bool{}
@@ -270,10 +271,10 @@ func driverBound(d *Document, in *Inputs, r *Report) (out []Reason) {
 	return append(out, driverLate(d, in)...)
 }
 
-// The allowed lateness of a load generator for scheduled work, as a share of its measured latencies. For the median, it
-// is the tolerance of a network round trip. For the 99th percentile, it is half: beyond that, the percentile reflects
-// the load generator more than the database. Any scheduler may add a millisecond, and five milliseconds once in a
-// hundred times.
+// These constants limit the lateness of a load generator for scheduled work. The percentages are shares of its measured
+// latencies. For the median, the share is the tolerance of a network round trip. For the 99th percentile, it is half:
+// beyond that, the percentile reflects the load generator more than the database. The floors are lateness that any
+// scheduler may cause: a millisecond for most wake-ups, and five milliseconds for one wake-up in a hundred.
 const (
 	lateMedianPercent, lateTailPercent = 5, 50
 
@@ -298,8 +299,8 @@ func driverLate(d *Document, in *Inputs) []Reason {
 	return nil
 }
 
-// noteLate adds a note for each load generator with a noticeable lateness in the tail that does not make the run
-// Invalid.
+// noteLate adds a note for each load generator whose 99th percentile of lateness is noticeable, but not large enough to
+// make the run Invalid.
 func (d *Document) noteLate(in *Inputs) {
 	for i := range d.Workers {
 		w := &d.Workers[i]
@@ -310,7 +311,7 @@ func (d *Document) noteLate(in *Inputs) {
 	}
 }
 
-// driverOf returns a description of the process that the worker is, or that it runs in.
+// driverOf describes the process that runs worker w.
 func (in *Inputs) driverOf(w *WorkerShare) string {
 	if in.Driver != nil {
 		return cmp.Or(in.DriverName, "the load generator")
@@ -328,9 +329,9 @@ func (d *Document) lateness(w *WorkerShare) (*Lateness, committedLatency) {
 	return nil, committedLatency{}
 }
 
-// committedLatency holds percentiles of committed transactions, in microseconds, against which lateness is judged.
-// Percentiles of Latency are unsuitable: a lower bound may be as long as a stall, and would then excuse the lateness
-// that caused the stall.
+// committedLatency holds percentiles of the latency of committed transactions, in microseconds, for comparison with a
+// lateness. Percentiles of Latency are unsuitable: a lower bound may be as long as a stall, and would then excuse the
+// lateness that caused the stall.
 type committedLatency struct{ P50, P99 int64 }
 
 // committedLatency returns the percentiles of a region's committed transactions, or of all regions if region is empty.
@@ -407,7 +408,7 @@ func shareMismatch(d *Document, _ *Inputs, _ *Report) (out []Reason) {
 }
 
 // off reports whether the realised value differs from the configured value by more than its tolerance. A share must
-// also be outside its chanceRange. The sampling error of a mean is unknown.
+// also be outside its chanceRange. A mean has no such range, because its sampling error is unknown.
 func (s *Share) off(comparisons int) bool {
 	if s.Count == 0 || math.Abs(float64(s.RealisedPPM-s.ConfiguredPPM)) <= s.tolerance() {
 		return false
@@ -433,7 +434,8 @@ func (s *Share) mismatch() string {
 }
 
 // tolerance returns the allowed difference in parts per million: TolerancePercent, or else one percentage point. A
-// share gets three standard deviations of a binomial distribution in addition. The sampling error of a mean is unknown.
+// share is allowed three standard deviations of a binomial distribution in addition. The sampling error of a mean is
+// unknown.
 func (s *Share) tolerance() float64 {
 	p, allowed := float64(s.ConfiguredPPM)/1e6, 10_000.
 	if s.TolerancePercent > 0 {
@@ -449,14 +451,14 @@ func (s *Share) tolerance() float64 {
 type measured struct {
 	value v1alpha1.Quantile
 	ok    bool
-	// samples is the number of transactions that contribute to a percentile, and transactions the number of all
-	// transactions.
+	// samples is the number of transactions that contribute to a percentile. transactions also includes those that do not
+	// contribute.
 	samples, transactions int64
 	// cause explains why only a lower bound is known.
 	cause string
 	note  string
-	// exact is the figure of which value is the rounded form, or nil. If hung transactions could still change it, it is
-	// between least and most, and doubt explains that.
+	// exact is the unrounded form of value, or nil. If hung transactions could still change the figure, its final value is
+	// between least and most, and doubt explains why.
 	exact, least, most *big.Rat
 	doubt              string
 }
@@ -466,8 +468,8 @@ var percentiles = map[v1alpha1.Metric]float64{
 	v1alpha1.MetricLatencyP50: 50, v1alpha1.MetricLatencyP90: 90, v1alpha1.MetricLatencyP95: 95, v1alpha1.MetricLatencyP99: 99,
 }
 
-// SamplesNeeded returns the minimum number of transactions for the p-th percentile, below which it would simply be the
-// largest of them.
+// SamplesNeeded returns the minimum number of transactions for the p-th percentile. With fewer, the percentile would
+// simply be the largest latency.
 func SamplesNeeded(p float64) int64 { return int64(math.Round(100 / (100 - p))) }
 
 // SamplesFor returns how many transactions an objective on metric m needs, or 0 if m is not a percentile.
@@ -499,7 +501,7 @@ func (d *Document) measures(objectives []v1alpha1.Objective, f []figures, r *Rep
 	return out
 }
 
-// evaluate judges the objectives by their measurements.
+// evaluate compares each objective with its measurement: of[i] is the measurement of objectives[i].
 func evaluate(objectives []v1alpha1.Objective, of []measured) []Objective {
 	out := []Objective{}
 	for i, o := range objectives {
@@ -508,7 +510,7 @@ func evaluate(objectives []v1alpha1.Objective, of []measured) []Objective {
 	return out
 }
 
-// judge compares the measurement with an objective. A lower bound that reaches a maximum misses it. The objective is
+// judge compares the measurement with an objective. A maximum is missed if a lower bound reaches it. The objective is
 // undecided if a lower bound is below the limit, or if a percentile has too few transactions.
 func (m *measured) judge(o v1alpha1.Objective) Objective {
 	out := Objective{Name: ObjectiveName(o)}
@@ -529,7 +531,7 @@ func (m *measured) judge(o v1alpha1.Objective) Objective {
 		switch {
 		case err != nil:
 			return Objective{Name: out.Name, Measured: err.Error()}
-		// A lower bound that equals the limit stands for a larger value.
+		// The value exceeds its lower bound, so a bound that equals the limit exceeds the limit.
 		case m.exceeds(limit) || m.value.IsBound() && m.value.Least() == limit:
 			out.Holds = false
 		case m.most != nil && m.most.Cmp(big.NewRat(limit, 1)) > 0:
@@ -543,7 +545,7 @@ func (m *measured) judge(o v1alpha1.Objective) Objective {
 		switch {
 		case err != nil:
 			return Objective{Name: out.Name, Measured: err.Error()}
-		// Hung transactions that commit later can only lower the share of aborts to least.
+		// Hung transactions that commit later cannot lower the share of aborts below least.
 		case m.reaches(limit) && (m.least == nil || m.least.Cmp(big.NewRat(limit, 1)) >= 0):
 		case m.reaches(limit) && m.least != nil:
 			out.Undecided = m.doubt

@@ -12,7 +12,7 @@ import (
 // WitnessName names an observer that counts bytes.
 type WitnessName string
 
-// The witnesses that count the bytes between nodes.
+// The witnesses that can count the bytes between nodes.
 const (
 	WitnessNodes    WitnessName = "Nodes"
 	WitnessMesh     WitnessName = "Mesh"
@@ -34,15 +34,15 @@ type Witness struct {
 	// own counters.
 	Counts   string `json:"counts"`
 	Counters string `json:"counters,omitempty"`
-	// Bytes is the total of all links, and Links the numbers of single links if the witness distinguishes them. Both are
-	// omitted if they are unknown; NotCounted then gives the reason.
+	// Bytes is the total of all links, and Links holds the bytes of single links if the witness distinguishes them. Both
+	// are omitted if they are unknown; NotCounted then gives the reason.
 	Bytes      *int64    `json:"bytes,omitempty"`
 	Links      []Traffic `json:"links,omitempty"`
 	NotCounted string    `json:"notCounted,omitempty"`
 	// BytesPerTransaction is the number of bytes per transaction that was committed in the same time.
 	BytesPerTransaction int64 `json:"bytesPerTransaction,omitzero"`
-	// OffPPM is the difference between the witness's bytes and the nodes' bytes, in parts per million of the nodes'
-	// bytes. It is omitted for the nodes, and for witnesses that count other traffic.
+	// OffPPM is the difference between the witness's bytes and the nodes' bytes, in parts per million of the nodes' bytes.
+	// It is omitted for the nodes themselves, and for witnesses that count different traffic.
 	OffPPM *int64 `json:"offPPM,omitempty"`
 }
 
@@ -54,7 +54,8 @@ type Meter struct {
 	Process string `json:"process,omitempty"`
 	// Counters names the counters that were read.
 	Counters string `json:"counters,omitempty"`
-	// Links holds the bytes since the meter started counting. A region is empty if the meter does not distinguish it.
+	// Links holds the bytes since the meter started counting. From or To is empty if the meter does not distinguish
+	// regions at this end.
 	Links []Traffic `json:"links,omitempty"`
 	// Problem explains why the meter could not be read; empty if it was read.
 	Problem string `json:"problem,omitempty"`
@@ -65,7 +66,7 @@ type Readings struct {
 	Witness       WitnessName
 	Counts        string
 	Before, After []Meter
-	// Unread explains why there are no meters; empty if there are.
+	// Unread explains why there are no meters; empty if there are meters.
 	Unread string
 	// Besides is an upper bound, per link, of the bytes that the witness may have counted in addition to the nodes'
 	// bytes.
@@ -112,7 +113,7 @@ func (r *Readings) counted() (links map[direction]int64, counters, why string) {
 			problem(b.Who, "it was started again, and what it had counted before is not known")
 		case a.Counters != b.Counters, b.Counters != r.Before[0].Counters:
 			problem(b.Who, "it has counted by %s, and not all by these", cmp.Or(b.Counters, "nothing"))
-		// A restart that kept its process name shows only in smaller numbers.
+		// If the process name is the same after a restart, only smaller numbers reveal the restart.
 		case a.shrankSince(b):
 			problem(b.Who, "it shows less than before, so it has begun to count anew")
 		default:
@@ -120,7 +121,7 @@ func (r *Readings) counted() (links map[direction]int64, counters, why string) {
 			a.addTo(links, 1)
 		}
 	}
-	// A meter without a first reading may have counted since long before the run.
+	// A meter without a first reading may have started counting long before the run.
 	for _, who := range slices.Sorted(maps.Keys(after)) {
 		problem(who, "it was not there when the run began")
 	}
@@ -194,7 +195,7 @@ func (w *Witness) fill(links map[direction]int64, regions []string, transferred 
 	if transferred > 0 {
 		w.BytesPerTransaction = ratio(transferred, 1, all)
 	}
-	// A table of links with an unknown end would look complete although it is not.
+	// A table of links with an unknown end would look complete although it is incomplete.
 	if !apart(links) {
 		return
 	}
@@ -244,7 +245,7 @@ func (d *Document) compareWitness(w *Witness, r *Readings, sent, links map[direc
 			g.off = 0
 		}
 		low, high := float64(nodes)*(1-witnessTolerance), float64(nodes)*(1+witnessTolerance)+float64(spare)
-		// Packets include headers and clients, so only a count that is too low is a contradiction.
+		// Counts of packets include headers and traffic of clients, so only a count that is too low is a contradiction.
 		g.beyond = float64(counted) < low || float64(counted) > high && r.Counts != CountsPackets
 		return g
 	}
@@ -292,7 +293,7 @@ func (w *Witness) who() string {
 	return "the nodes"
 }
 
-// formatOff formats the relative excess of bytes.
+// formatOff formats the relative difference between a witness's bytes and the nodes' bytes.
 func formatOff(off float64) string {
 	if math.IsInf(off, 1) {
 		return "the nodes have sent none"

@@ -9,11 +9,11 @@ import (
 )
 
 // citus is PostgreSQL with the extension Citus: a coordinator in the first region, and workers in all regions. The
-// facts are from Citus's documentation and the repository of its image.
+// facts come from Citus's documentation and the repository of its image.
 var citus = cluster{
 	facts: Facts{
 		Product: "Citus", Protocol: "PostgreSQL", Port: 5432, User: "postgres",
-		Isolation: []string{"ReadCommitted (the others hold on each server alone)"},
+		Isolation: []string{"ReadCommitted (the other levels hold only within a single server)"},
 		Retry:     []string{"40001", "40P01"}, Ambiguous: []string{"08006", "57P01"},
 		Tolerates: "no loss of a server's files: each row has one copy",
 		Placement: "create_distributed_table and create_reference_table; citus_move_shard_placement gives a shard its region",
@@ -51,8 +51,8 @@ var (
 	}()
 )
 
-// citusArgs returns the arguments of a server. It caches several connections per worker, because opening a connection
-// to another region takes several round trips.
+// citusArgs returns the arguments of a server. Each server caches several connections per worker, because opening a
+// connection to another region takes several round trips.
 func citusArgs(settings map[string]string) []string {
 	all := map[string]string{"citus.max_cached_conns_per_worker": "8", "wal_level": "logical", "max_prepared_transactions": "200"}
 	maps.Copy(all, settings)
@@ -63,15 +63,15 @@ func citusArgs(settings map[string]string) []string {
 	return args
 }
 
-// citusServer runs the image's entry point, which creates the files and the extension. It keeps PGPASSWORD, with which
-// servers log in to each other.
+// citusServer runs the image's entry point, which creates the files and the extension. The script exports PGPASSWORD,
+// which the servers use to log in to each other.
 const citusServer = `set -eu
 export PGDATA=/data/db PGPASSWORD="$POSTGRES_PASSWORD"
 until getent hosts "$GEOBENCH_HOST" >/dev/null; do sleep 1; done
 exec docker-entrypoint.sh postgres "$@"
 `
 
-// citusNodes registers the other nodes with the coordinator. Registering a node again changes nothing.
+// citusNodes registers the other nodes with the coordinator. Registering a node twice has no effect.
 const citusNodes = `set -eu
 export PGHOST=${GEOBENCH_HOSTS_COORD%%,*} PGUSER=postgres PGDATABASE=postgres PGPASSWORD="$POSTGRES_PASSWORD" PGCONNECT_TIMEOUT=10
 query() { psql -v ON_ERROR_STOP=1 -q -A -t -c "$1" >/dev/null; }

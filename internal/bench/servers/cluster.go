@@ -16,17 +16,17 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// cluster describes, as data, a vendor's database with several kinds of servers. None of these databases has been run
-// yet, nor has any client here been tested with them.
+// cluster describes, as data, a vendor's database with several kinds of servers. Neither these databases nor their
+// clients have been run in Geobench yet.
 type cluster struct {
 	facts Facts
 	parts []part
-	// copies is set if the parameter replicas sets the number of copies of its rows, in the same number of regions.
+	// copies is set if the parameter replicas sets the number of copies of the rows. Each copy is in a different region.
 	copies bool
-	// leader is the part whose regions the parameter leader selects from, or "" if there is no such parameter. The
-	// parameter names the leading region.
+	// leader is the part whose regions the parameter leader can name. The parameter names the region that leads. leader is
+	// "" if the database has no such parameter.
 	leader string
-	// logins are the users of the database, the clients' user first. database is the clients' database.
+	// logins are the users of the database, the clients' user first. database is the name of the clients' database.
 	logins   []login
 	database string
 	// knobs adds the settings that depend on the longest round trip, by name, and reports incompatible settings.
@@ -48,22 +48,22 @@ type part struct {
 	env   []v1alpha1.PodEnv
 	// secret is the environment variable for the password of the database's first user, or "" if the part needs none.
 	secret string
-	// copies is set if the part runs only in the first regions, one region for each copy. first is set if it runs only in
-	// the first region.
+	// copies is set if the part runs only in the first regions, one region for each copy. first is set if the part runs
+	// only in the first region.
 	copies, first bool
 	client        bool
-	// settings are the settings that parameters settings.NAME may set, with the form of their values. Two parts may share
-	// a setting. defaults replace vendor defaults that assume a dedicated machine.
+	// settings are the settings that the parameters settings.NAME may set, with the pattern of their values. Several parts
+	// may share a setting. defaults replace vendor defaults that assume a dedicated machine.
 	settings map[string]*regexp.Regexp
 	defaults map[string]string
-	// script is run by shell. It ends with an exec of the server.
+	// script is the script that shell runs. It ends with an exec of the server.
 	shell, script string
 	// args returns the script's arguments for the part's settings.
 	args func(settings map[string]string) []string
 	// servicePerPod is set if servers identify each other by IP address. Each pod then has a Service with a permanent
 	// address.
 	servicePerPod bool
-	// volumes are needed in addition to data. disk is the size limit of data; empty means 8Gi.
+	// volumes are the volumes in addition to the volume data. disk is the size limit of data; "" means 8Gi.
 	volumes []v1alpha1.PodVolume
 	disk    string
 	memory  string
@@ -85,7 +85,7 @@ func (c cluster) server() server {
 			family, what, _ := strings.Cut(name, ".")
 			switch {
 			case name == "replicas" && c.copies:
-				// An even number of copies tolerates no more losses than one copy less.
+				// An even number of copies tolerates no more failures than the next lower odd number.
 				n, err := strconv.Atoi(value)
 				if err != nil || n < 1 || n > 5 || n%2 == 0 || n > len(r.regions) {
 					r.bad(name, value, "%q is not 1, 3 or 5, and at most the number of regions, which is %d", value, len(r.regions))
@@ -149,8 +149,8 @@ func (c cluster) parameters(settings map[string]*regexp.Regexp) []string {
 	return known
 }
 
-// copiesOf returns the number of copies of a database's rows. The default is three, or the number of regions if that is
-// smaller.
+// copiesOf returns the number of copies of a database's rows. The default is three, or one if there are fewer than
+// three regions.
 func copiesOf(r *reading) int {
 	if n, err := strconv.Atoi(r.words["replicas"]); err == nil {
 		return n

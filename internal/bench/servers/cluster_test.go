@@ -15,8 +15,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// played is a part of a database that is rendered over three regions. It runs the commands of its pod with replacements
-// for all programs.
+// played is one kind of server of a database that is rendered over three regions. It runs the commands of the server's
+// pod with replacements for all programs.
 type played struct {
 	dir  string
 	role *v1alpha1.Role
@@ -176,8 +176,8 @@ func TestOceanBaseGoesOn(t *testing.T) {
 // The first step of OceanBase bootstraps a cluster, if there is none, from one server in each region, and adds the
 // missing servers. The next step creates the clients' tenant, with the configured leader region, and the clients' user.
 func TestOceanBaseBegins(t *testing.T) {
-	// The replacement logs the user and the statement. It knows no servers until a cluster is started, and rejects the
-	// first statements of a tenant.
+	// The replacement logs the user and the statement. It lists no servers until a cluster has been started, and rejects
+	// the first statements that create a tenant.
 	const client = `asked=$(cat); echo "$7: $asked" >>"$log"
 case $asked in
 *DBA_OB_SERVERS*) if [ -e "$log.begun" ]; then cat "$log.begun"; else exit 1; fi ;;
@@ -228,7 +228,7 @@ esac`
 	}
 }
 
-// More regions than OceanBase supports voting copies are refused.
+// A database with more regions than OceanBase supports voting copies is refused.
 func TestOceanBaseHasSevenZones(t *testing.T) {
 	db := five(database("oceanbase", nil))
 	for _, name := range []string{"af", "me", "in"} {
@@ -239,10 +239,10 @@ func TestOceanBaseHasSevenZones(t *testing.T) {
 	}
 }
 
-// Each step sends the commands that the documentation requires to the right server, and repeats them until they
+// Each step sends the commands that the documentation requires to the right server, and repeats the commands until they
 // succeed.
 func TestClustersAreBegun(t *testing.T) {
-	// twice and said fail at first: twice with an exit code, said only by its output.
+	// twice and said are replacements that fail at the first call: twice with an exit code, said only with its output.
 	const twice = `if [ ! -e "$log" ]; then ` + words + `; echo "no leader"; exit 1; fi; ` + words
 	const said = `if [ ! -e "$log" ]; then ` + words + `; echo "Failed to set: no leader"; exit 0; fi; ` + words + `; echo Success!`
 	for name, tc := range map[string]struct {
@@ -306,7 +306,7 @@ func TestClustersOfFiveRegions(t *testing.T) {
 	}
 }
 
-// replicasPerPartition is refused, because the number of servers per region is set for each kind.
+// The field replicasPerPartition is refused, because each kind of server has its own number of servers per region.
 func TestReplicasOfClustersAreRefused(t *testing.T) {
 	for engine, want := range map[string]string{"yugabytedb": "say by spec.engine.parameters.perRegion.tserver how many", "tidb": "spec.engine.parameters.perRegion.tidb and spec.engine.parameters.perRegion.tikv how many"} {
 		db := database(engine, nil)

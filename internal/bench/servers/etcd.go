@@ -14,9 +14,9 @@ import (
 // goDuration matches a duration in Go's format.
 var goDuration = regexp.MustCompile(`^[0-9]+(ms|s|m|h)$`)
 
-// etcd is a cluster of which every pod is a member. The clients of each region connect to the region's first member.
-// The image is the official one, which has no shell. Members require no authentication; the login exists only because
-// every database here has one.
+// etcd is a cluster in which every pod is a member. The clients of each region connect to the region's first member.
+// The image is the official one, which has no shell. Members require no authentication. The login exists only because
+// every database in this package has a login.
 var etcd = server{
 	product: "etcd",
 	settings: map[string]*regexp.Regexp{
@@ -40,16 +40,16 @@ var etcd = server{
 
 var trueOrFalse = regexp.MustCompile(`^(true|false)$`)
 
-// Heartbeat interval and election timeout, in milliseconds. With etcd's defaults, 100 and 1000, a member takes a leader
-// behind a slow link for dead. etcd's tuning guide recommends about one and ten round trips.
+// Heartbeat interval and election timeout, in milliseconds. With etcd's defaults, 100 and 1000, members across a slow
+// link would consider the leader dead. etcd's tuning guide recommends about one and ten round trips.
 const (
 	etcdHeartbeat = "300"
 	etcdElection  = "3000"
 )
 
-// etcdReady is the path of the readiness probe. A member answers it once it has joined the cluster, which takes a
-// majority, and then from its local copy. A partitioned member stays ready, and so does a member without free space,
-// because runs measure their behavior.
+// etcdReady is the path of the readiness probe. A member first answers it once it has joined the cluster, which takes a
+// majority. After that, it answers from its local state. A partitioned member or a member without free space therefore
+// stays ready, because runs measure its behavior.
 const etcdReady = "/health?serializable=true&exclude=NOSPACE"
 
 func etcdPods(r *reading) *v1alpha1.Pods {

@@ -63,7 +63,7 @@ const (
 	galeraUserWindow = "512"
 )
 
-// galeraDatabase is the clients' database.
+// galeraDatabase is the name of the clients' database.
 const galeraDatabase = "bench"
 
 func galeraPods(r *reading) *v1alpha1.Pods {
@@ -97,17 +97,18 @@ func galeraPods(r *reading) *v1alpha1.Pods {
 			Ports: []v1alpha1.PodPort{
 				{Name: "mysql", Port: 3306}, {Name: "members", Port: 4567}, {Name: "increments", Port: 4568}, {Name: "snapshots", Port: 4444},
 			},
-			// The default probe connects: a server listens once it has its copy. A check for the state Synced would be
-			// stricter, but would make a partitioned server unready, which stops runs.
+			// The default probe connects. A server listens only once it has copied the rows. A check for the state Synced would
+			// be stricter. But it would make a partitioned server unready, which stops runs.
 		},
 		Client: &v1alpha1.PodsClient{ProgramClient: v1alpha1.ProgramClient{Database: galeraDatabase}},
 	}
 }
 
 // galeraScript creates the first server's files unless they exist, and then runs a server. The other servers copy their
-// files, including users and passwords, from a running server. Only the first server may start a cluster: if its files
-// are new, or if it was the last server of the cluster and no other server answers. Otherwise a second cluster could
-// start unnoticed alongside the running servers.
+// files, including users and passwords, from a running server.
+//
+// Only the first server may start a cluster: either if its files are new, or if it was the last running server of the
+// cluster and no other server answers. Otherwise a second cluster could start unnoticed next to the running servers.
 const galeraScript = `set -eu
 umask 077
 db=/data/db new=/data/new first=${GEOBENCH_HOSTS%%,*}

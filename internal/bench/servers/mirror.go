@@ -9,8 +9,8 @@ import (
 // publicRegistries are the registries of the images that packs name.
 var publicRegistries = []string{"docker.io/", "quay.io/"}
 
-// Mirror replaces the registry of a rendered database's images by another one, which may have a path. Images of other
-// registries, which a user has chosen, stay. An empty registry changes nothing.
+// Mirror replaces the public registries of a rendered database's images with registry, which may include a path. Images
+// of other registries, which a user has chosen, do not change. An empty registry changes nothing.
 func Mirror(db *v1alpha1.GeoDatabase, registry string) {
 	if registry == "" {
 		return

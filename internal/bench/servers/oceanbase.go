@@ -12,15 +12,15 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// oceanbase consists of identical servers. Each region is a zone whose servers have a copy of all rows; clients have a
-// separate tenant. Servers identify each other by IP address, so each has a Service with a permanent address. The facts
-// are from OceanBase's documentation, its operator and its images.
+// oceanbase consists of identical servers. Each region is a zone whose servers store a copy of all rows. Clients have a
+// separate tenant. Servers identify each other by IP address, so each server has a Service with a permanent address.
+// The facts come from OceanBase's documentation, its operator and its images.
 var oceanbase = cluster{
 	facts: Facts{
-		Product: "OceanBase", Protocol: "MySQL", Port: 2881, User: "bench@bench, of the tenant bench, made as the cluster begins; root has no password",
-		Isolation: []string{"SnapshotIsolation (REPEATABLE READ; what it calls SERIALIZABLE is the same)", "ReadCommitted"},
+		Product: "OceanBase", Protocol: "MySQL", Port: 2881, User: "bench@bench, of the tenant bench, created when the cluster is initialised; root has no password",
+		Isolation: []string{"SnapshotIsolation (REPEATABLE READ; OceanBase's SERIALIZABLE is the same level)", "ReadCommitted"},
 		Retry:     []string{"6235", "6002", "6224", "1213", "1205"}, Ambiguous: []string{"4012", "6225"},
-		Tolerates: "one region of three, two of five; an observer whose pod is deleted comes back at its address without its files, and the others go on without it",
+		Tolerates: "one region of three, two of five; an observer whose pod is deleted restarts at the same address without its files, and the others continue without it",
 		Placement: "LOCALITY and PRIMARY_ZONE of a tenant; tables and rows have no region of their own",
 		Licence:   "Mulan PubL 2.0",
 	},
@@ -29,14 +29,14 @@ var oceanbase = cluster{
 	parts: []part{{
 		name: "observer", image: "docker.io/oceanbase/oceanbase-cloud-native:4.3.5.3-103000092025080818", user: 65532, client: true, memory: "8Gi", disk: "24Gi",
 		secret: "BENCH_PASSWORD", servicePerPod: true,
-		// The default probe only connects. A server accepts connections before the cluster starts, and the steps need no
-		// more than that.
+		// The default probe only connects. A server accepts connections before the cluster starts, which is sufficient for
+		// the steps.
 		ports: []v1alpha1.PodPort{{Name: "sql", Port: 2881}, {Name: "rpc", Port: 2882}},
 		settings: map[string]*regexp.Regexp{
 			"cpu_count": someInteger, "datafile_size": shortSize, "log_disk_size": shortSize, "memory_limit": shortSize, "rpc_timeout": someDuration, "system_memory": shortSize,
 		},
-		// The vendor's defaults are shares of the machine. cpu_count follows the vendor's operator, which gives a server a
-		// minimum number of threads whatever its CPU limit is.
+		// The vendor's defaults are shares of the machine. cpu_count is the minimum that the vendor's operator sets for a
+		// server, whatever the server's CPU limit is, so that the server has enough threads.
 		defaults: map[string]string{"cpu_count": "16", "datafile_size": "5G", "log_disk_size": "12G", "memory_limit": "6G", "system_memory": "1G"},
 		shell:    "bash", script: oceanbaseServer, args: oceanbaseOptions,
 	}},
@@ -81,8 +81,8 @@ const (
 // dashes.
 func zone(region int) string { return fmt.Sprintf("z%d", region+1) }
 
-// oceanbaseOptions returns the settings as a single argument. It allows resource units of 2 GiB, and limits the logs so
-// that they do not fill the disk.
+// oceanbaseOptions returns the settings as a single argument. It permits resource units of 2 GiB, and limits the logs
+// so that they do not fill the disk.
 func oceanbaseOptions(settings map[string]string) []string {
 	all := map[string]string{"__min_full_resource_pool_memory": "2147483648", "enable_syslog_recycle": "true", "max_syslog_file_count": "4"}
 	maps.Copy(all, settings)
@@ -93,8 +93,8 @@ func oceanbaseOptions(settings map[string]string) []string {
 	return []string{strings.Join(options, ",")}
 }
 
-// oceanbaseServer starts an observer. It announces the permanent address of its Service, and listens on all addresses.
-// An observer with existing files has its options there.
+// oceanbaseServer starts an observer, which announces the permanent address of its Service and listens on all
+// addresses. An observer with existing files reads its options from them.
 const oceanbaseServer = `set -eu
 unset BENCH_PASSWORD
 home=/home/admin/oceanbase
@@ -109,12 +109,12 @@ exec "$home/bin/observer" --nodaemon --appname geobench --cluster_id 1 --zone "z
   -p 2881 -P 2882 -d /data/store -l WARN -o "$1"
 `
 
-// oceanbaseSQL defines the function sql, which sends statements from standard input to the first server, as the given
-// user. No password is in an argument.
+// oceanbaseSQL defines the shell function sql, which sends statements from standard input to the first server, as the
+// given user. Passwords never appear in arguments, which other processes could read.
 const oceanbaseSQL = `client=$(command -v obclient || command -v mysql) || { echo "the image has neither obclient nor mysql, by which the step asks the servers"; exit 1; }
 sql() { "$client" --connect-timeout=10 -h "${GEOBENCH_HOSTS%%,*}" -P 2881 -u "$1" -N -B; }`
 
-// oceanbaseCluster bootstraps a cluster from the first server of each region unless one exists, and then adds the
+// oceanbaseCluster starts a cluster with the first server of each region unless a cluster exists, and then adds the
 // missing servers.
 const oceanbaseCluster = `set -eu
 ` + oceanbaseSQL + `
@@ -139,8 +139,8 @@ for server in "${more[@]}"; do
 done
 `
 
-// oceanbaseMakesTenant creates the clients' tenant with a unit on each server, then its database and user. It does not
-// change existing objects.
+// oceanbaseMakesTenant creates the clients' tenant with a unit on each server, and then the tenant's database and user.
+// It does not change existing objects.
 const oceanbaseMakesTenant = `set -eu
 ` + oceanbaseSQL + `
 zones=${2//F@/} zones="'${zones//,/\',\'}'"

@@ -9,28 +9,27 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// pack describes, as data, a vendor's database whose servers are identical, find each other by the list of hosts, and
-// distribute the rows themselves. None of these databases has been run yet, nor has any client here been tested with
-// them.
+// pack describes, as data, a vendor's database whose servers are identical. The servers find each other by the list of
+// hosts, and distribute the rows themselves. Neither these databases nor their clients have been run in Geobench yet.
 type pack struct {
 	facts Facts
 	// image is pinned to a version. user is the numeric user ID that the server runs as.
 	image string
 	user  int64
-	// login is the clients' user, and database the clients' database.
+	// login is the clients' user, and database the name of the clients' database.
 	login    login
 	database string
 	// ports are the servers' ports, the clients' port first.
 	ports []v1alpha1.PodPort
 	// ready is the probe that succeeds once the server accepts clients.
 	ready *v1alpha1.PodReady
-	// env are additional variables, the same in all pods.
+	// env are additional environment variables, which are the same in all pods.
 	env []v1alpha1.PodEnv
-	// script is a bash script whose arguments are the flags. It joins the servers to one cluster, in whatever order they
-	// start, and ends with an exec of the server.
+	// script is a bash script whose arguments are the flags. It joins the servers to one cluster, regardless of the order
+	// in which they start. It ends with an exec of the server.
 	script string
-	// flags are the flags that parameters settings.NAME may set, with the form of their values. defaults replace vendor
-	// defaults that assume a dedicated machine.
+	// flags are the flags that the parameters settings.NAME may set, with the pattern of their values. defaults replace
+	// vendor defaults that assume a dedicated machine.
 	flags    map[string]*regexp.Regexp
 	defaults map[string]string
 }
@@ -70,15 +69,15 @@ var (
 )
 
 // cockroachdb is a cluster of servers that know their region (--locality), without certificates and passwords. The
-// facts are from CockroachDB's documentation of cockroach start and its Helm chart.
+// facts come from CockroachDB's documentation of cockroach start and its Helm chart.
 var cockroachdb = pack{
 	facts: Facts{
 		Product: "CockroachDB", Protocol: "PostgreSQL", Port: 26257, User: "root, without a password",
 		Isolation: []string{"Serializable", "ReadCommitted"},
 		Retry:     []string{"40001"}, Ambiguous: []string{"40003"},
-		Tolerates: "one region of three; a server whose pod is deleted joins as a new one",
+		Tolerates: "one region of three; a server whose pod is deleted joins as a new server",
 		Placement: "ALTER DATABASE SET PRIMARY REGION, SURVIVE REGION FAILURE; tables REGIONAL BY ROW, REGIONAL BY TABLE, GLOBAL",
-		Licence:   "CockroachDB's own: throttled to five transactions at a time after seven days without a key",
+		Licence:   "CockroachDB's own: limited to five concurrent transactions after seven days without a key",
 	},
 	image: "docker.io/cockroachdb/cockroach:v25.4.11", user: 1000, login: login{"login", "root"}, database: "defaultdb",
 	ports: []v1alpha1.PodPort{{Name: "sql", Port: 26257}, {Name: "http", Port: 8080}},
@@ -95,8 +94,8 @@ var cockroachdb = pack{
 }
 
 // cockroachScript runs a server. On the first host it also initializes the cluster, but only while all servers report
-// that they belong to no cluster. Otherwise, if the first server lost its files, it would start a second cluster
-// alongside the other servers instead of joining them.
+// that they belong to no cluster. If the first server initialized a cluster after losing its files, this second cluster
+// would run next to the other servers' cluster.
 const cockroachScript = `set -eu
 export PATH="/cockroach:$PATH" HOME=/data
 until getent hosts "$GEOBENCH_HOST" >/dev/null; do sleep 1; done

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// The first server of CockroachDB starts a cluster exactly once, when all servers report that they belong to none. It
-// never starts one alongside an existing cluster.
+// The first server of CockroachDB starts a cluster exactly once, when all servers report that they do not belong to a
+// cluster. It never starts a second cluster next to an existing one.
 func TestCockroachBegins(t *testing.T) {
 	const (
 		waiting = "waiting" // waits for a cluster
@@ -33,8 +33,8 @@ func TestCockroachBegins(t *testing.T) {
 			dir := t.TempDir()
 			begun := filepath.Join(dir, "begun")
 			var asked atomic.Int32
-			// answer returns the answers of a server in a state. A waiting server serves as soon as there is a cluster. An
-			// unready server waits from its second request on.
+			// answer returns the HTTP handler of a server in the given state. A waiting server becomes ready once a cluster
+			// exists. An unready server reports an unknown problem at its first request, and after that waits for a cluster.
 			answer := func(state string) http.HandlerFunc {
 				return func(w http.ResponseWriter, r *http.Request) {
 					if r.RequestURI != "/health?ready=1" {

@@ -13,11 +13,11 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// replicator is the user with which standbys stream.
+// replicator is the user that standbys use for streaming replication.
 const replicator = "replicator"
 
-// postgres is a primary and standbys, one in each other pod, that stream from it. Clients log in as the superuser. The
-// image is the official one.
+// postgres is a primary with a standby in each other pod, which streams from the primary. Clients log in as the
+// superuser. The image is the official one.
 var postgres = server{
 	product:  "PostgreSQL",
 	settings: postgresSettings,
@@ -27,11 +27,11 @@ var postgres = server{
 	pods:   postgresPods,
 }
 
-// The values of the parameter synchronous, which sets the synchronous replication of commits.
+// The values of the parameter synchronous, which selects the synchronous replication of commits.
 const (
 	// syncOff waits only for the primary's log.
 	syncOff = "Off"
-	// syncQuorum: commits wait until a majority of the servers, including the primary, has the log.
+	// syncQuorum waits until a majority of the servers, including the primary, has stored the log.
 	syncQuorum = "Quorum"
 	// syncRemoteApply waits until readers of all standbys can see the commit.
 	syncRemoteApply = "RemoteApply"
@@ -118,22 +118,22 @@ func postgresPods(r *reading) *v1alpha1.Pods {
 				r.password("REPLICATION_PASSWORD", 1),
 			},
 			Ports: []v1alpha1.PodPort{{Name: "postgres", Port: 5432}},
-			// A starting server already accepts connections but rejects clients. Readiness must not depend on the
-			// reachability of other servers.
+			// A starting server already accepts connections but rejects clients. Readiness must not depend on whether other
+			// servers are reachable.
 			Ready: &v1alpha1.PodReady{Command: []string{"pg_isready", "-q", "-h", "127.0.0.1", "-p", "5432"}},
 		},
 		Client: &v1alpha1.PodsClient{ProgramClient: v1alpha1.ProgramClient{Region: primary, Database: "postgres"}},
 	}
 }
 
-// postgresArgs returns the arguments of the servers. They are the same for all, because a standby needs the settings of
-// its primary.
+// postgresArgs returns the arguments of the servers. All servers have the same arguments, because a standby needs the
+// settings of its primary.
 func postgresArgs(synchronous string, servers int, set map[string]string) []string {
 	args := []string{"listen_addresses=*", "port=5432", "unix_socket_directories=/data", "wal_level=replica", "hot_standby=on",
 		"max_wal_senders=" + strconv.Itoa(max(10, 2*servers)), "logging_collector=off"}
 	switch synchronous {
 	case syncQuorum:
-		// With the primary, servers/2 standbys are a majority of all servers.
+		// Together with the primary, servers/2 standbys are a majority of all servers.
 		args = append(args, "synchronous_commit=on", fmt.Sprintf("synchronous_standby_names=ANY %d (*)", servers/2))
 	case syncRemoteApply:
 		args = append(args, "synchronous_commit=remote_apply", fmt.Sprintf("synchronous_standby_names=ANY %d (*)", servers-1))
@@ -148,9 +148,9 @@ func postgresArgs(synchronous string, servers int, set map[string]string) []stri
 	return out
 }
 
-// postgresScript creates a server's files unless they exist, and then becomes the server. It recreates an unfinished
-// folder: only a complete folder gets its final name. Passwords are in the environment and in files that only the
-// server's user can read, and in no argument.
+// postgresScript creates a server's files unless they exist, and then becomes the server. A folder gets its final name
+// only when it is complete, so the script recreates an unfinished folder. Passwords are in the environment and in files
+// that only the server's user can read, but never in arguments.
 const postgresScript = `set -eu
 umask 077
 db=/data/db new=/data/new

@@ -1,7 +1,7 @@
 // Package servers renders a well-known database, which a spec names only by spec.engine, into the fields of spec.pods:
-// image, command, environment, ports, volumes and client access. Later stages handle only pods. Rendering is
-// deterministic: the same spec gives the same pods, byte for byte. Passwords are in a Secret that the operator creates
-// and that the pods refer to.
+// image, command, environment, ports, volumes and client access. The rest of the operator only deals with pods.
+// Rendering is deterministic: the same spec gives the same pods, byte for byte. Passwords are in a Secret that the
+// operator creates and the pods refer to.
 package servers
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// The keys of the Secrets; every client Secret has these keys.
+// The keys of the Secrets. Every Secret for clients has these keys.
 const (
 	KeyUsername = "username"
 	KeyPassword = "password"
@@ -39,34 +39,34 @@ type Problem struct {
 	Known []string
 }
 
-// login is a user that exists when a server is created.
+// login is a user that is created together with the server.
 type login struct {
 	secret, user string
 }
 
 // server is a kind of database.
 type server struct {
-	// product is the product's common name. settings are the full names of the parameters that are passed to the servers
-	// unchanged, with the form of their values. All other parameters of the servers are fixed by the renderer, because
-	// changing them would make it a different database.
+	// product is the product's common name. settings maps the full names of the parameters that are passed to the servers
+	// unchanged to the pattern of their values. The renderer fixes all other parameters of the servers, because changing
+	// them would make it a different database.
 	product  string
 	settings map[string]*regexp.Regexp
 	// image is the default image, and user the numeric user ID that it runs as.
 	image string
 	user  int64
-	// logins are the users of the database, the clients' user first. Without logins, its pods have no clients.
+	// logins are the users of the database, the clients' user first. A database without logins has no clients.
 	logins []login
 	// shared is set if the servers distribute the rows themselves, so that not every server has all rows.
 	shared bool
-	// own handles a parameter that is neither a setting nor common to all kinds. It reports whether it did; parameters
-	// that it does not handle belong to the clients.
+	// own handles a parameter that is neither a setting nor common to all databases. It reports whether it has handled the
+	// parameter. All other parameters belong to the clients.
 	own func(r *reading, name, value string) bool
 	// pods returns the fields that differ between databases; the caller fills in image, user and the fields that all
-	// servers share. A database with several kinds of servers has roles instead, which returns roles and initialization
-	// steps.
+	// databases share. A database with several kinds of servers has roles instead, which returns its roles and
+	// initialization steps.
 	pods  func(*reading) *v1alpha1.Pods
 	roles func(*reading) ([]v1alpha1.Role, []v1alpha1.InitStep)
-	// images is set if its kinds of servers have separate images and there is no common image.
+	// images is set if the kinds of servers have separate images and there is no common image.
 	images bool
 	// facts are the facts of a database that has not been run yet, else nil.
 	facts *Facts
@@ -75,7 +75,7 @@ type server struct {
 var kinds = map[string]server{"postgres": postgres, "galera": galera, "etcd": etcd, "cockroachdb": cockroachdb.server(),
 	"yugabytedb": yugabytedb.server(), "tidb": tidb.server(), "citus": citus.server(), "oceanbase": oceanbase.server()}
 
-// reading is a database's parameters, grouped by kind.
+// reading is a database with its parameters, grouped by their purpose.
 type reading struct {
 	*v1alpha1.GeoDatabase
 	kind     server
@@ -85,7 +85,7 @@ type reading struct {
 	settings map[string]string
 	words    map[string]string // parameters that kind.own handled
 	clients  map[string]string
-	// longest is the longest round trip between two of its regions; 0 if unknown.
+	// longest is the longest round trip between two regions of the database, or 0 if it is unknown.
 	longest  time.Duration
 	problems []Problem
 }
@@ -126,7 +126,7 @@ func (r *reading) password(variable string, i int) v1alpha1.PodEnv {
 	return v1alpha1.PodEnv{Name: variable, SecretKeyRef: &v1alpha1.SecretKeyReference{Name: r.secret(i), Key: KeyPassword}}
 }
 
-// field returns the field that can configure such a database beyond its parameters.
+// field returns the field that can configure such a database in more detail than parameters can.
 func (r *reading) field() string {
 	if r.kind.roles != nil {
 		return "spec.roles"
@@ -142,7 +142,7 @@ func (r *reading) parameter(name, value string) {
 		r.bad(name, value, "%q is not %s", value, form(rule))
 	case isSetting:
 		r.settings[name] = value
-	// A name in a family of settings is a misspelled or disallowed setting, not a parameter of the clients.
+	// A name with the prefix of the settings is a misspelled or disallowed setting, not a parameter of the clients.
 	case slices.ContainsFunc(slices.Collect(maps.Keys(r.kind.settings)), func(known string) bool { return strings.HasPrefix(known, family+".") }):
 		r.problems = append(r.problems, Problem{Field: "spec.engine.parameters." + name, Value: value, Known: slices.Sorted(maps.Keys(r.kind.settings)),
 			Message: fmt.Sprintf("%s is no setting of %s that can be set here; use %s for a server of another make", setting, r.kind.product, r.field())})
@@ -196,7 +196,7 @@ func read(db *v1alpha1.GeoDatabase, kind server) *reading {
 		settings: map[string]string{}, words: map[string]string{}, clients: map[string]string{}, problems: nodes(db, kind),
 	}
 	if len(kind.logins) > 0 {
-		// Deployed servers have no certificate, and the clients' default would require encryption.
+		// Deployed servers have no certificates, but clients require encryption by default.
 		r.clients["tls"] = "disable"
 	}
 	// Sort the parameters, so that problems and pods do not depend on the order of the map.
@@ -233,9 +233,9 @@ func Longest(db *v1alpha1.GeoDatabase, profile *v1alpha1.NetworkProfileSpec) (lo
 	return longest
 }
 
-// Render writes the pods or roles of a database into its spec, and keeps the clients' parameters there. longest is the
-// longest round trip between its regions (Longest), from which some timeouts derive. If there are problems or there is
-// nothing to render, Render changes nothing.
+// Render writes the pods or roles of a database into its spec, and replaces the parameters with the clients'
+// parameters. longest is the longest round trip between its regions (see Longest); some timeouts derive from it. If
+// there are problems or there is nothing to render, Render changes nothing.
 func Render(db *v1alpha1.GeoDatabase, longest time.Duration) []Problem {
 	if !Renders(db) {
 		return nil
@@ -268,7 +268,8 @@ func Render(db *v1alpha1.GeoDatabase, longest time.Duration) []Problem {
 	return nil
 }
 
-// Secrets maps the names of the Secrets with which the pods of a database log in to their users.
+// Secrets returns the Secrets that contain the passwords of a database's users. It maps the name of each Secret to its
+// user.
 func Secrets(db *v1alpha1.GeoDatabase) map[string]string {
 	out := map[string]string{}
 	for _, l := range kinds[db.Spec.Engine.Name].logins {
@@ -281,7 +282,7 @@ func secretName(db *v1alpha1.GeoDatabase, l login) string {
 	return db.Name + "-" + db.Spec.Engine.Name + "-" + l.secret
 }
 
-// nodes returns problems with a topology that no database of this kind supports.
+// nodes returns a problem if the topology is one that no database of this kind supports.
 func nodes(db *v1alpha1.GeoDatabase, kind server) []Problem {
 	if n := db.Spec.PartitionsPerRegion; n > 1 {
 		message := fmt.Sprintf("every server of %s has all rows: leave partitionsPerRegion out, or 1", db.Spec.Engine.Name)
@@ -296,7 +297,7 @@ func nodes(db *v1alpha1.GeoDatabase, kind server) []Problem {
 	return nil
 }
 
-// The forms of settings' values.
+// The patterns of settings' values.
 var (
 	boolean  = regexp.MustCompile(`^(on|off)$`)
 	integer  = regexp.MustCompile(`^[0-9]+$`)

@@ -12,14 +12,14 @@ import (
 )
 
 // tidb consists of three parts: placement drivers (pd), stores (tikv) and servers (tidb). There is one pd per copy, and
-// one pd allocates timestamps. Stores report their region. Servers accept SQL in each region. The facts are from TiDB's
-// documentation and its operator.
+// one of the pds allocates timestamps. Stores report their region. Each region has servers, which accept SQL. The facts
+// come from TiDB's documentation and its operator.
 var tidb = cluster{
 	facts: Facts{
-		Product: "TiDB", Protocol: "MySQL", Port: 4000, User: "bench, made as the cluster begins; root has no password",
-		Isolation: []string{"SnapshotIsolation (REPEATABLE READ of optimistic transactions)", "RepeatableRead (of pessimistic ones, which lose updates)", "ReadCommitted"},
+		Product: "TiDB", Protocol: "MySQL", Port: 4000, User: "bench, created when the cluster is initialised; root has no password",
+		Isolation: []string{"SnapshotIsolation (REPEATABLE READ of optimistic transactions)", "RepeatableRead (REPEATABLE READ of pessimistic transactions, which allows lost updates)", "ReadCommitted"},
 		Retry:     []string{"8002", "8005", "8022", "8028", "9007", "1213", "1205"}, Ambiguous: []string{"8501"},
-		Tolerates: "one region of three copies, two of five; neither a pd nor a tikv whose pod is deleted comes back, since the cluster knows it with its files",
+		Tolerates: "one region of three copies, two of five; a pd or tikv whose pod is deleted does not recover, because the cluster expects it to have its files",
 		Placement: "placement policies: PRIMARY_REGION, REGIONS, FOLLOWERS",
 		Licence:   "Apache 2.0",
 	},
@@ -29,8 +29,8 @@ var tidb = cluster{
 		{
 			name: "pd", image: "docker.io/pingcap/pd:v8.5.2", user: 65532, copies: true, memory: "512Mi",
 			ports: []v1alpha1.PodPort{{Name: "client", Port: 2379}, {Name: "peer", Port: 2380}},
-			// The probe only connects: whether pd serves requests depends on the majority. The answers of its HTTP paths
-			// without a majority have not been tested.
+			// The probe only connects, because pd serves requests only with a majority. How its HTTP paths answer without a
+			// majority has not been tested.
 			lists:    []v1alpha1.HostList{{Name: "MEMBERS", Role: "pd", Format: "{pod}=http://{host}:2380", Separator: ","}},
 			settings: map[string]*regexp.Regexp{"pd.election-interval": goDuration, "pd.lease": someInteger, "pd.tick-interval": goDuration},
 			shell:    "sh", script: tidbPD, args: toml("pd"),
@@ -82,8 +82,8 @@ func toml(part string) func(map[string]string) []string {
 	}
 }
 
-// tidbPD starts a pd. All members must list the same members to form a cluster. With existing files, a pd continues
-// from them and ignores the list.
+// tidbPD starts a pd. The pds form a cluster only if they all list the same members. With existing files, a pd
+// continues from these files and ignores the list.
 const tidbPD = `set -eu
 cd /data
 until getent hosts "$GEOBENCH_HOST" >/dev/null; do sleep 1; done
@@ -106,7 +106,7 @@ exec /tikv-server --pd="$GEOBENCH_LIST_PD" --data-dir=/data/tikv --config=/data/
 const tidbDatabase = "bench"
 
 // tidbTiDB starts a server. The first server that finds an empty cluster creates the system tables and runs the SQL
-// file, which is the same on all servers.
+// file. The file is the same on all servers.
 const tidbTiDB = `set -eu
 cd /data
 until getent hosts "$GEOBENCH_HOST" >/dev/null; do sleep 1; done
@@ -121,7 +121,7 @@ exec /tidb-server --store=tikv --path="$GEOBENCH_LIST_PD" --host=0.0.0.0 --adver
   --initialize-sql-file=/data/begin.sql
 `
 
-// tidbLocations configures that copies are placed in different regions, and their number.
+// tidbLocations sets the number of copies, and makes the stores place the copies in different regions.
 const tidbLocations = `set -eu
 pd=http://${GEOBENCH_HOSTS_PD%%,*}:2379
 ` + tidbTry + `
@@ -129,13 +129,14 @@ try config set location-labels region,host
 try config set max-replicas "$1"
 `
 
-// tidbTry repeats a pd-ctl command until its output reports success, because its exit code is always 0.
+// tidbTry repeats a pd-ctl command until its output reports success. The exit code cannot be used, because it is always
+// 0.
 const tidbTry = `try() {
   until said=$(/pd-ctl -u "$pd" "$@" 2>&1) && [ "${said#*Success}" != "$said" ]; do echo "$said"; sleep 2; done
 }`
 
-// tidbLeader makes the pd of this region the timestamp allocator while it is available. Each transaction gets two
-// timestamps from the allocator, so latencies would not be comparable if its region varied.
+// tidbLeader makes the pd of this region allocate the timestamps while it is available. Each transaction gets two
+// timestamps. If the region of the allocator varied, latencies would not be comparable.
 const tidbLeader = `set -eu
 pd=http://${GEOBENCH_HOSTS_PD%%,*}:2379 own=
 index=0

@@ -11,19 +11,19 @@ import (
 )
 
 // yugabytedb consists of masters, one for each copy, and tablet servers, which accept SQL. Each server reports its
-// region. The step placement sets the regions that store copies. The facts are from YugabyteDB's documentation of
+// region. The step placement sets the regions that store copies. The facts come from YugabyteDB's documentation of
 // multi-region deployments and its Helm chart.
 var yugabytedb = cluster{
 	facts: Facts{
 		Product: "YugabyteDB", Protocol: "PostgreSQL", Port: 5433, User: "yugabyte",
-		Isolation: []string{"RepeatableRead (which is Snapshot)", "Serializable", "ReadCommitted (the same as Snapshot unless yb_enable_read_committed_isolation is on)"},
+		Isolation: []string{"RepeatableRead (mapped to Snapshot)", "Serializable", "ReadCommitted (the same as Snapshot unless yb_enable_read_committed_isolation is on)"},
 		Retry:     []string{"40001", "40P01"}, Ambiguous: []string{"08006", "57P01"},
-		Tolerates: "one region of three copies, two of five; a tserver whose pod is deleted comes back empty and is filled again, a master does not come back",
+		Tolerates: "one region of three copies, two of five; a tserver whose pod is deleted restarts empty and its data is restored; a master does not recover",
 		Placement: "tablespaces with replica_placement and leader_preference",
-		Licence:   "Apache 2.0, but for the management plane",
+		Licence:   "Apache 2.0, except for the management plane",
 	},
 	copies: true,
-	// It requires no authentication unless ysql_enable_auth is set.
+	// The database requires no authentication unless ysql_enable_auth is set.
 	logins: []login{{"login", "yugabyte"}}, database: "yugabyte",
 	parts: []part{
 		{
@@ -51,7 +51,7 @@ var yugabytedb = cluster{
 	knobs: func(r *reading, set map[string]string) {
 		fill(set, "leader_failure_max_missed_heartbeat_periods", "10")
 		fill(set, "raft_heartbeat_interval_ms", milliseconds(max(500*time.Millisecond, 3*r.longest)))
-		// The lease must cover several heartbeats, or a leader loses it between two of them.
+		// The lease must be longer than several heartbeats. Otherwise a leader would lose it between two heartbeats.
 		heartbeat, _ := strconv.Atoi(set["raft_heartbeat_interval_ms"])
 		fill(set, "leader_lease_duration_ms", strconv.Itoa(max(2000, 4*heartbeat)))
 		if lease, _ := strconv.Atoi(set["leader_lease_duration_ms"]); lease <= heartbeat {
@@ -59,7 +59,7 @@ var yugabytedb = cluster{
 		}
 	},
 	steps: func(r *reading) []v1alpha1.InitStep {
-		// Only these regions store copies, because a placement cannot name more blocks than there are copies.
+		// Only these regions store copies: a placement cannot name more regions than there are copies.
 		var blocks []string
 		for _, region := range r.regions[:min(copiesOf(r), len(r.regions))] {
 			blocks = append(blocks, yugabyteCloud+"."+region+"."+yugabyteZone)
@@ -96,7 +96,8 @@ func merged(a, b map[string]*regexp.Regexp) map[string]*regexp.Regexp {
 	return out
 }
 
-// yugabyteMaster starts a master. All masters must list the same masters to elect a leader and start the cluster.
+// yugabyteMaster starts a master. The masters elect a leader and start the cluster only if they all list the same
+// masters.
 const yugabyteMaster = `set -eu
 export PATH="/home/yugabyte/bin:$PATH" HOME=/data
 until getent hosts "$GEOBENCH_HOST" >/dev/null; do sleep 1; done
@@ -115,8 +116,8 @@ exec yb-tserver --fs_data_dirs=/data --tserver_master_addrs="$GEOBENCH_LIST_MAST
   --placement_cloud=` + yugabyteCloud + ` --placement_region="$GEOBENCH_REGION" --placement_zone=` + yugabyteZone + ` --stderrthreshold=0 "$@"
 `
 
-// yugabytePlacement sets the regions that store copies, and the number of copies. Without it, the servers' locations
-// have no effect. The step can be repeated, and it retries until the masters have elected a leader.
+// yugabytePlacement sets the regions that store copies, and the number of copies. Without this step, the servers'
+// locations have no effect. The step can be repeated. It retries until the masters have elected a leader.
 const yugabytePlacement = `set -eu
 export PATH="/home/yugabyte/bin:$PATH" HOME=/data
 until yb-admin --master_addresses "$GEOBENCH_LIST_MASTERS" modify_placement_info "$1" "$2"; do sleep 2; done

@@ -1,5 +1,5 @@
 // Package simload generates load for protocols in the simulator. It has a key-value procedure with readable arguments,
-// closed-loop clients, and topologies. The explorer and the engines' tests use it.
+// closed-loop clients, and topologies. The explorer and the tests of engines use it.
 package simload
 
 import (
@@ -16,42 +16,42 @@ import (
 	"github.com/geobench/geobench/internal/bench/history"
 )
 
-// Table is the table of the rows, numbered from 0. The value of a row is a signed integer.
+// Table is the table of the rows, which are numbered from 0. The value of a row is a signed integer.
 const Table txn.Table = 1
 
-// Procedures holds the procedure KV, number 1. Its arguments are words, each an operation on a row:
+// Procedures contains the procedure KV, number 1. Its arguments are words. Each word is an operation:
 //
 //	r7     reads row 7
 //	a7+5   adds 5 to row 7 (a7-5 subtracts); a missing row is 0
-//	s7-5   the same, but aborts the transaction with reason "funds" when the row would be negative
+//	s7-5   the same, but aborts the transaction with reason "funds" if the row would become negative
 //	w7=3   writes row 7 without reading it
 //	d7     deletes row 7
 //	x7     reads row 7 and fails
-//	u7     uses row 7, but does not say so
-//	c7-9=5 reads the rows from 7 up to, but not including, 9, and aborts the transaction with reason "sum" unless their sum is 5
-//	C7-9=5 the same, but does not say which rows it reads
-//	j7+5   reads row 7, whose number modulo Jumps is that of another row, and adds 5 to that one
+//	u7     reads row 7, but omits it from the footprint
+//	c7-9=5 reads rows 7 to 8, and aborts the transaction with reason "sum" unless the sum of the rows is 5
+//	C7-9=5 the same, but omits the rows from the footprint
+//	j7+5   reads row 7, and adds 5 to the row whose number is the value of row 7 modulo Jumps
 //
 // Groups have rows with ordered keys, numbered from 0 to 255:
 //
 //	g2.7+5 adds 5 to row 7 of group 2; a missing row is 0
 //	p2.7=3 writes row 7 of group 2 without reading it
 //	q2.7   deletes row 7 of group 2
-//	l2.3-8 reads the rows of group 2 from 3 up to, but not including, 8
-//	o2     takes the first row of group 2 out, if there is any
-//	t2     takes its last row out
-//	e2+3   inserts the row that comes 3 behind the last one of group 2, if there is such a number; row 2 into an empty group
+//	l2.3-8 reads rows 3 to 7 of group 2
+//	o2     deletes the first row of group 2, if there is one
+//	t2     deletes the last row of group 2, if there is one
+//	e2+3   adds 3 to the last row number of group 2 (-1 if empty), and inserts this row if its number is at most 255
 //
-// The result repeats the reads and sums: "7=3 8=none 2.7=5".
+// The result lists the values that the operations have read or computed, such as "7=3 8=none 2.7=5".
 var Procedures = txn.NewRegistry(&txn.Procedure{ID: 1, Name: "kv", Declare: declare, Run: run, Deletes: txn.TablesOf(Table)})
 
 // Traced contains KV and its traced form, for recording a history.
 var Traced = txn.NewRegistry(history.TraceAll(Procedures.Lookup(1))...)
 
-// ReasonSum is the abort reason of transactions that read a sum other than the sum in c or C.
+// ReasonSum is the abort reason of a transaction whose operation c or C finds a sum other than the expected sum.
 const ReasonSum = "sum"
 
-// Txn returns a prepared call of KV.
+// Txn returns a transaction that calls KV, ready to be submitted. It panics if the arguments are invalid.
 func Txn(id txn.ID, ops string) *txn.Transaction {
 	t := &txn.Transaction{ID: id, Proc: 1, Args: []byte(ops)}
 	if err := Procedures.Prepare(t); err != nil {
@@ -226,7 +226,7 @@ func declare(args []byte, f *txn.Footprint) error {
 			continue
 		case 'o', 't', 'e':
 			f.AddScan(o.scan())
-			// The written key is not known yet. A group is a unit of locking, so any key of the group declares the write.
+			// A group is a unit of locking, so any key of the group declares the write of a key that is not known yet.
 			f.Add(o.scan().From, txn.Write)
 			continue
 		case 'a', 's':

@@ -11,9 +11,9 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Load describes the clients of a region. Each client submits a transaction, waits for its outcome, and thinks. It
-// makes up to maxAttempts attempts at a transaction that is aborted by conflicts. The pause before a retry is random;
-// its upper bound starts at firstPause and doubles up to longestPause.
+// Load describes the clients of a region. Each client repeatedly submits a transaction, waits for its outcome, and
+// thinks. It retries a transaction that is aborted by conflicts, up to maxAttempts attempts in all. The pause before a
+// retry is random; its upper bound starts at firstPause and doubles up to longestPause.
 type Load struct {
 	Clients int
 	// Think is the mean time between an outcome and the next transaction. Think times are uniform between 0 and twice the
@@ -23,9 +23,9 @@ type Load struct {
 	Next func(r *rand.Rand) string
 	// Stream distinguishes several loads in a region. It starts at 0.
 	Stream uint32
-	// From and Until bound the time in which latencies are recorded. Clients submit nothing after Until unless the region
-	// has committed fewer than Least transactions. Least exists for engines that abort on conflicts, which commit few
-	// transactions while other clients run.
+	// From and Until bound the time in which latencies are recorded. After Until, clients submit nothing more once the
+	// region has committed at least Least transactions. Least exists for engines that abort on conflicts, because they
+	// commit few transactions while other clients run.
 	From, Until time.Duration
 	Least       int
 }
@@ -92,7 +92,8 @@ func Add(s World, region geo.Region, seed uint64, l Load) *Clients {
 	return c
 }
 
-// Start implements protocol.Client. It spreads the clients' first transactions over the think time, or over 10 ms.
+// Start implements protocol.Client. It spreads the clients' first transactions over twice the think time, or over 10 ms
+// if that is longer.
 func (c *Clients) Start() {
 	for i := range c.Clients {
 		c.env.After(time.Duration(c.rng.Int64N(int64(max(2*c.Think, 10*time.Millisecond)))), protocol.Timer{Arg: uint64(i)})
@@ -110,7 +111,7 @@ func (c *Clients) Fire(t protocol.Timer) {
 		return
 	}
 	now := c.env.Now()
-	// A region that is still short of Least commits continues after Until.
+	// A region with fewer than Least commits continues after Until.
 	if now >= c.Until && c.Outcomes[txn.Committed]+c.Open() >= c.Least {
 		return
 	}
@@ -141,7 +142,7 @@ func (c *Clients) Complete(o txn.Outcome) {
 	if o.Reason != "" {
 		c.Reasons[o.Reason]++
 	}
-	// Any other abort is a decision of the procedure, which a retry would not change unless rows change.
+	// Any other abort is a decision of the procedure. A retry would usually abort again.
 	if o.Status == txn.Aborted && o.Cause == txn.CauseConflict && call.attempt+1 < maxAttempts {
 		c.again[call.client] = call
 		// A random pause keeps conflicting clients from retrying at the same instant.
@@ -151,7 +152,7 @@ func (c *Clients) Complete(o txn.Outcome) {
 	}
 	c.Outcomes[o.Status]++
 	now := c.env.Now()
-	// Refused and Unknown follow Aborted in the order of statuses; their times are no latencies.
+	// Refused and Unknown follow Aborted in the order of statuses. The times of such transactions are no latencies.
 	if call.at >= c.From && now < c.Until && o.Status <= txn.Aborted {
 		c.Latencies = append(c.Latencies, now-call.at)
 	}

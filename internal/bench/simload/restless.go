@@ -10,11 +10,11 @@ import (
 	"github.com/geobench/geobench/internal/engine/sim"
 )
 
-// still is the time for which Restless watches the rows: longer than any timer that delays writes.
+// still is the time for which Restless watches the rows. It is longer than any timer that delays writes.
 const still = time.Second
 
-// Restless watches the rows of a database that has no pending transactions and no messages in flight. If the rows of a
-// running node change, it returns a description, otherwise "".
+// Restless watches the rows of a database without pending transactions and messages. It returns a description of the
+// nodes whose rows change, or "" if there are none. It ignores nodes that do not run.
 func Restless(s *sim.Sim, t *geo.Topology) string {
 	digests := func() []uint64 {
 		all := make([]uint64, t.Nodes())

@@ -10,8 +10,8 @@ import (
 // IntraRTT is the round-trip time inside a region of these topologies.
 const IntraRTT = 400 * time.Microsecond
 
-// Topology returns a topology with regions a, b, c, ... delays[a][b] is the one-way delay from a to b, in milliseconds;
-// the diagonal is ignored. It panics if the topology is invalid.
+// Topology returns a topology with regions a, b, c, ... delays[i][j] is the one-way delay from region i to region j, in
+// milliseconds. It ignores the diagonal. It panics if the topology is invalid.
 func Topology(partitions, replicas int, delays [][]float64) *geo.Topology {
 	t := &geo.Topology{Partitions: partitions, Replicas: replicas}
 	for a, row := range delays {

@@ -15,16 +15,17 @@ import (
 // loads it, sends it transactions, waits until it is quiescent, and audits its rows. The caller that opens it also
 // closes it.
 type Database interface {
-	// Load replaces all rows by the rows of d, as computed by workload.Fill.
+	// Load replaces all rows with the rows of d, as computed by workload.Fill.
 	Load(ctx context.Context, d Dataset) error
-	// Clients returns the target of the clients in a region. The caller closes it.
+	// Clients returns the target of the clients in a region. The caller closes the target.
 	Clients(region geo.Region) Target
 	// Activity returns the current activity of the database.
 	Activity(ctx context.Context) (Activity, error)
 	// Layout reports which nodes store which rows. It determines which audited rows are copies of each other.
 	Layout() geo.Layout
-	// Audit returns the sums of the loaded workload's rows, by node. It skips nodes for which leftOut returns true; a nil
-	// leftOut skips none. No client may use the rows during the audit. The result may end at the last node in the layout.
+	// Audit returns the sums of the loaded workload's rows, by node. It skips the nodes for which leftOut returns true; if
+	// leftOut is nil, it skips no node. No client may use the rows during the audit. The result may omit the nodes after
+	// the last node of the layout.
 	Audit(ctx context.Context, leftOut func(geo.NodeID) bool) ([][]store.ShardSums, error)
 	// Status returns the metrics of the nodes, by geo.NodeID, or nil if the database does not report them.
 	Status(ctx context.Context) ([]admin.Status, error)
@@ -60,8 +61,8 @@ type Activity struct {
 	// Operations is the number of row accesses so far. It also grows while the database works on requests that are
 	// pending at no node. It is 0 if the database does not report it.
 	Operations int64
-	// Leader is the region whose clients connect to the current leader. It is empty if there is no leader or it is
-	// unknown. Elections is the number of elections since the database was opened.
+	// Leader is the region whose clients connect to the current leader. It is empty if there is no leader or if the
+	// database does not report it. Elections is the number of elections since the database was opened.
 	Leader    string
 	Elections int64
 }

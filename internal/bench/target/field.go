@@ -1,7 +1,7 @@
 package target
 
-// FieldError reports a field of a GeoDatabase that does not match the running external database. It has the field's
-// value, and a message with the right value.
+// FieldError reports a field of a GeoDatabase whose value does not match the running external database. Its message
+// states the value that would match.
 type FieldError struct {
 	// Field is the path in the manifest, starting with spec: spec.external.database.
 	Field string

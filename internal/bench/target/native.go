@@ -46,7 +46,7 @@ type Native struct {
 	sessions  map[*nativeSession]struct{}
 	processes map[geo.NodeID]string
 	incidents []result.Incident
-	// roundTrips is the shortest round trip measured on the connections to each node.
+	// roundTrips contains, for each node, the shortest round trip measured on connections to the node.
 	roundTrips map[geo.NodeID]time.Duration
 }
 
@@ -114,7 +114,7 @@ func (n *Native) note(reason, node, message string) {
 	}
 }
 
-// lost records that a connection was lost.
+// lost records the incident that a connection was lost with a number of transactions in flight.
 func (n *Native) lost(node, process string, inFlight int, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -143,8 +143,8 @@ func (n *Native) Open(ctx context.Context, sink Sink) (Session, error) {
 	// The context is the session's, not the caller's: the session outlives Open.
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	per := t.Partitions * t.Replicas
-	// The buffer has room for every route. A route that connects after Open has given up does not block, so Close can
-	// wait for it.
+	// The buffer has room for every route. A route that connects after Open has given up can therefore send to it without
+	// blocking, and Close can wait for that route.
 	opened := make(chan struct{}, per)
 	for i := range per {
 		id := s.first + geo.NodeID(i)
@@ -241,7 +241,7 @@ func (s *nativeSession) Submit(t *txn.Transaction) {
 	s.mu.Lock()
 	s.refused = append(s.refused, txn.Outcome{ID: t.ID, Status: txn.Refused, Cause: cause, Reason: reason})
 	s.mu.Unlock()
-	// A pending signal covers this refusal too: refuse takes all refusals at once.
+	// A pending signal also announces this refusal, because refuse takes all refusals at once.
 	select {
 	case s.signal <- struct{}{}:
 	default:
@@ -284,7 +284,7 @@ func (s *nativeSession) deliver(outcomes []txn.Outcome) {
 func (s *nativeSession) refuse() {
 	defer s.wg.Done()
 	for open := true; open; {
-		// The delay also batches refusals; closing the session ends it early.
+		// The delay batches refusals. Closing the session ends the delay early.
 		select {
 		case <-s.signal:
 		case <-s.ctx.Done():
@@ -370,23 +370,22 @@ func (r *route) serve(conn *wire.Conn) {
 	r.s.n.measured(r.id, conn.RoundTrip())
 	conn.Close()
 	r.mu.Lock()
-	// Both change under one lock. A later Submit finds no connection and refuses its transaction, so no transaction stays
-	// in flight without an outcome.
+	// Change conn and inFlight under one lock. A later Submit then finds no connection and refuses its transaction, so no
+	// transaction stays in flight without an outcome.
 	r.conn = nil
-	// Take the transactions under the same lock that clears conn, so that Submit cannot add one in between.
 	lost := r.inFlight
 	r.inFlight = map[txn.ID]struct{}{}
 	r.mu.Unlock()
 	cause, reason := txn.CauseClient, ReasonSessionClosed
-	// A connection that the session's own Close has cut is no incident.
+	// A connection that was lost because Close canceled the session is not an incident.
 	if r.s.ctx.Err() == nil {
 		cause, reason = txn.CauseNode, ReasonConnectionLost
 		r.s.n.lost(name, conn.Process(), len(lost), err)
 	}
 	outcomes := make([]txn.Outcome, 0, len(lost))
-	// The node may have committed any of them before the connection was lost.
+	// These transactions are Unknown and not Refused, because the node may have executed them before the connection was
+	// lost.
 	for id := range lost {
-		// The node may have executed them before the connection broke, so they are not Refused.
 		outcomes = append(outcomes, txn.Outcome{ID: id, Status: txn.Unknown, Cause: cause, Reason: reason})
 	}
 	r.s.deliver(outcomes)
@@ -404,8 +403,8 @@ func (r *route) Receive(payload []byte) error {
 		if o.Reason == "" {
 			continue
 		}
-		// o.Reason points into the read buffer. Statistics keep reasons, so they get a copy that does not keep the whole
-		// buffer alive.
+		// o.Reason points into the read buffer. Statistics keep the reason for the whole run, so it is cloned; otherwise it
+		// would keep the buffer alive.
 		own, ok := r.reasons[o.Reason]
 		if !ok {
 			// The bound protects the client's memory from a node that puts variable data into reasons.
@@ -431,8 +430,8 @@ func (r *route) Turn() {
 	r.mu.Lock()
 	known := r.batch[:0]
 	for _, o := range r.batch {
-		// An outcome that is not in flight was already delivered or was never requested. The sink gets each transaction
-		// only once.
+		// An ID that is not in flight belongs to a transaction that was already answered or that this route never sent. The
+		// sink must get exactly one outcome for each transaction.
 		if _, ok := r.inFlight[o.ID]; ok {
 			delete(r.inFlight, o.ID)
 			known = append(known, o)

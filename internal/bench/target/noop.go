@@ -79,7 +79,7 @@ func (s *noopSession) Close() error {
 
 func (s *noopSession) notify() {
 	select {
-	// signal has room for one token; a token that is already there covers this change, too.
+	// signal has room for one token. A token that is already in the channel announces this change, too.
 	case s.signal <- struct{}{}:
 	default:
 	}
@@ -95,7 +95,7 @@ func (s *noopSession) run(sink Sink) {
 		s.mu.Unlock()
 		if len(batch) > 0 {
 			sink(batch)
-			// Outcomes may have been flushed during the sink's call, so read flushed again before closed ends the loop.
+			// Outcomes may have been flushed during the call of sink. Read flushed again before closed can end the loop.
 			continue
 		}
 		if closed {

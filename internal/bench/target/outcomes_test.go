@@ -20,7 +20,7 @@ var (
 	errFull     = errors.New("full")
 )
 
-// writes is a procedure with one write and one read. It requests the read whatever the result of the write is.
+// writes is a procedure with one write and one read. It requests the read even if the write fails.
 var writes = &txn.Procedure{
 	ID: 2, Name: "writes",
 	Declare: func(_ []byte, f *txn.Footprint) error {
@@ -195,7 +195,7 @@ func TestOutcomesComeBeforeTheReconnect(t *testing.T) {
 	}
 }
 
-// A connection whose rollback fails may still have the transaction open. It is not reused, whatever failed before.
+// A connection whose rollback fails may still have the transaction open. It is not reused, whatever error came first.
 func TestAFailedRollbackBreaksTheConnection(t *testing.T) {
 	for name, s := range map[string]*scripted{
 		"after a conflict at a statement": {get: func() error { return errConflict }},

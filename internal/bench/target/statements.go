@@ -24,8 +24,8 @@ type Statements struct {
 	Procedures *txn.Registry
 	// Placement determines the classes of transactions.
 	Placement geo.Placement
-	// Connections is the number of connections per session, at least 1. Transactions that arrive while all are busy wait.
-	// The clients of a region share one session.
+	// Connections is the number of connections per session, at least 1. Transactions that arrive while all connections are
+	// busy must wait. The clients of a region share one session.
 	Connections int
 	// Connect opens a connection. It is also called to replace a broken connection.
 	Connect func(ctx context.Context) (Connection, error)
@@ -52,8 +52,8 @@ func (s *Statements) note(seen *bool, format string, args ...any) {
 
 // Connection runs one transaction after another.
 type Connection interface {
-	// Begin starts a transaction. ctx is the session's context, which ends when the session is closed. It applies to all
-	// statements of the transaction and outlasts the client's timeout.
+	// Begin starts a transaction. ctx is the session's context, which is canceled when the session is closed. It applies
+	// to all statements of the transaction, and does not end at the client's timeout.
 	Begin(ctx context.Context, t *txn.Transaction) (Statement, error)
 	Close() error
 }
@@ -70,14 +70,14 @@ type Statement interface {
 	// Scan calls f for the rows of a range, in the range's order, until f returns false. The range has passed CheckScan.
 	Scan(r txn.Range, f func(k txn.Key, value []byte) bool) error
 	Put(k txn.Key, value []byte) error
-	// Delete removes a row. It is no error if the row does not exist.
+	// Delete removes a row. Deleting a missing row is not an error.
 	Delete(k txn.Key) error
 	// Commit commits the transaction. If it fails and Classify reports neither a conflict nor a rollback, the outcome is
 	// unknown.
 	Commit(ctx context.Context) error
-	// Rollback undoes the transaction. It is also called after Commit or a statement has failed. Its context has a
-	// timeout of 5 s and is not canceled with the session. Otherwise a driver that checks its context first would send
-	// nothing, and the transaction would keep its locks.
+	// Rollback undoes the transaction. It is also called after Commit or a statement has failed. ctx has a timeout of 5 s
+	// and is not canceled with the session. A driver that checks a canceled context first would send nothing, and the
+	// transaction would keep its locks.
 	//
 	// If Rollback fails, the connection is closed. It must return nil if the database reports that there is nothing to
 	// roll back.
@@ -89,19 +89,19 @@ type Statement interface {
 type Caller interface {
 	Statement
 	// Call runs t without committing it, and returns the result of its procedure. It calls use for each row that
-	// determines the class of t. The error is a txn.Abort if the transaction aborts itself, and txn.ErrProcedure if it
-	// cannot read an answer. Any other error comes from the database, and Classify interprets it.
+	// determines the class of t. The error is a txn.Abort if the transaction aborts itself, and txn.ErrProcedure if Call
+	// cannot decode an answer. Any other error comes from the database, and Classify interprets it.
 	Call(t *txn.Transaction, use func(txn.Key)) (result []byte, err error)
 }
 
 // Failure is the interpretation of a database error.
 type Failure struct {
 	// Cause is txn.CauseConflict if a retry may succeed (a serialization failure or a deadlock), else txn.CauseNode. Any
-	// other cause makes the run Invalid, because conflicts would be miscounted.
+	// other cause makes the run Invalid, because the result could then miscount conflicts.
 	Cause txn.Cause
 	// Reason is a label of bounded cardinality: serialization-failure, deadlock, connection-lost.
 	Reason string
-	// RolledBack is set if the transaction has certainly left no trace, even if Commit failed, for example because of a
+	// RolledBack is set if the transaction has certainly had no effect, even if Commit failed, for example because of a
 	// full disk or a constraint. Its outcome is then refused, not unknown.
 	RolledBack bool
 	// Broken is set if the connection is no longer usable.
@@ -118,7 +118,8 @@ func (s *Statements) Open(ctx context.Context, sink Sink) (Session, error) {
 	}
 	session := &statements{s: s, sink: sink}
 	session.wake = sync.NewCond(&session.mu)
-	// The session outlives the call: the caller's deadline is for opening, so only Close cancels the transactions.
+	// The caller's deadline applies only to opening. The session outlives this call, and only Close cancels its
+	// transactions.
 	session.ctx, session.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	var open []Connection
 	for range s.Connections {
@@ -139,8 +140,8 @@ func (s *Statements) Open(ctx context.Context, sink Sink) (Session, error) {
 	return session, nil
 }
 
-// Incidents implements Target. A connection that breaks shows only in the outcomes. A connection that cannot be
-// replaced is an incident, because the database may be down.
+// Incidents implements Target. A broken connection appears only in the outcomes of its transactions. It is an incident
+// only if it cannot be replaced, because the database may then be down.
 func (s *Statements) Incidents() []result.Incident {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -178,7 +179,7 @@ func (s *statements) Flush() {
 	s.mu.Lock()
 	s.queue = append(s.queue, s.batch...)
 	s.mu.Unlock()
-	for range s.batch { // wake one connection per transaction; Broadcast would wake others in vain
+	for range s.batch { // wake one connection per transaction; Broadcast would also wake connections without work
 		s.wake.Signal()
 	}
 	clear(s.batch)
@@ -189,8 +190,8 @@ func (s *statements) Flush() {
 // have not started are refused.
 func (s *statements) Close() error {
 	s.Flush()
-	// Cancel before closed is set: a goroutine that empties the queue then refuses the transactions instead of running
-	// them.
+	// Cancel before setting closed. Goroutines that take the remaining transactions from the queue then refuse them
+	// instead of running them.
 	s.cancel()
 	s.mu.Lock()
 	s.closed = true
@@ -224,13 +225,12 @@ func (s *statements) serve(c Connection) {
 	defer s.wg.Done()
 	for t := s.next(); t != nil; t = s.next() {
 		o, broken := s.run(c, t)
-		// The outcome is delivered before the reconnect, which may take seconds and is not part of the transaction's
-		// latency.
+		// Deliver the outcome before the reconnect, which may take seconds and is not part of the transaction's latency.
 		s.sinkMu.Lock()
 		s.sink([]txn.Outcome{o})
 		s.sinkMu.Unlock()
 		if broken && c != nil {
-			// The session is closed and the queue is empty; nothing uses the connection any longer.
+			// Close the broken connection. The code below opens a replacement unless the session is closed.
 			_ = c.Close()
 			c = nil
 		}
@@ -260,7 +260,8 @@ func (s *statements) rollback(st Statement) error {
 func (s *statements) run(c Connection, t *txn.Transaction) (o txn.Outcome, broken bool) {
 	o = txn.Outcome{ID: t.ID, Status: txn.Refused, Cause: txn.CauseNode, Reason: ReasonNotConnected}
 	if s.ctx.Err() != nil {
-		// Transactions that wait when the session closes have certainly left no trace, so they are refused and not unknown.
+		// Transactions that were still queued when the session closed have had no effect, so they are refused and not
+		// unknown.
 		o.Cause, o.Reason = txn.CauseClient, ReasonSessionClosed
 		return o, false
 	}
@@ -288,7 +289,7 @@ func (s *statements) run(c Connection, t *txn.Transaction) (o txn.Outcome, broke
 		case unknown && !f.RolledBack:
 			o.Status = txn.Unknown
 		}
-		// The status stays as determined above: a Commit that Close interrupted remains unknown. Only its cause is the
+		// Keep the status set above: the outcome of an interrupted Commit is still unknown. Only the cause changes, to the
 		// client.
 		if s.ctx.Err() != nil {
 			o.Cause, o.Reason = txn.CauseClient, ReasonSessionClosed
@@ -303,7 +304,7 @@ func (s *statements) run(c Connection, t *txn.Transaction) (o txn.Outcome, broke
 	if err != nil {
 		return failed(err, false)
 	}
-	// The witness and not the database determines the class, so that classes are comparable between databases.
+	// The witness determines the class, because classes determined by the databases would not be comparable.
 	seen := &witness{st: st, placement: s.s.Placement}
 	var result []byte
 	if caller, ok := st.(Caller); ok {
@@ -317,11 +318,11 @@ func (s *statements) run(c Connection, t *txn.Transaction) (o txn.Outcome, broke
 	case seen.err != nil:
 		rollback := s.rollback(st)
 		o, broken = failed(seen.err, false)
-		// If the rollback fails, the server may still have the transaction open, with its locks. Closing the connection
-		// ends it.
+		// If the rollback fails, the transaction may still be open at the server and hold its locks. Closing the connection
+		// ends the transaction.
 		return o, broken || rollback != nil
-	// The procedure itself failed or aborted, so its error determines the outcome. A failed rollback only costs the
-	// connection.
+	// The procedure itself failed or aborted, so its error determines the outcome. If the rollback fails, only the
+	// connection is replaced.
 	case err != nil:
 		rollback := s.rollback(st)
 		class := o.Class
@@ -338,8 +339,8 @@ func (s *statements) run(c Connection, t *txn.Transaction) (o txn.Outcome, broke
 }
 
 // witness is the txn.Ctx that a procedure sees. It records which homes and partitions the procedure accesses, and the
-// first error of the database. All later statements return this error. The transaction fails with it, even if the
-// procedure ignores it.
+// first error of the database. All later statements return this error. The transaction fails with this error even if
+// the procedure ignores it.
 type witness struct {
 	st                        Statement
 	placement                 geo.Placement
@@ -408,7 +409,7 @@ func (w *witness) Scan(r txn.Range, f func(txn.Key, []byte) bool) error {
 	if w.err != nil {
 		return w.err
 	}
-	// An invalid range is the procedure's mistake, so the error is not recorded as the database's.
+	// An invalid range is an error of the procedure, so do not record it as an error of the database.
 	if err := r.CheckScan(); err != nil {
 		return err
 	}

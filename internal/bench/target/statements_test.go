@@ -29,7 +29,8 @@ import (
 )
 
 // optimistic is an in-memory database with one copy and interactive transactions. Each transaction reads from a
-// snapshot. It commits if no other transaction has since written the rows that it read (Kung and Robinson 1981).
+// snapshot. It commits only if no other transaction has meanwhile written the rows that it read (Kung and Robinson
+// 1981).
 type optimistic struct {
 	p *plan.Plan
 	// mistake is the defect of a faulty variant, or "" for none.
@@ -134,7 +135,7 @@ type statement struct {
 	snapshot snapshot
 }
 
-// snapshot has the rows that a transaction can read, and records which rows it has read.
+// snapshot contains the rows that a transaction can read, and records which rows it has read.
 type snapshot struct {
 	o       *optimistic
 	version uint64
@@ -156,7 +157,7 @@ func (s *snapshot) Scan(r txn.Range, f func(txn.Key, store.Record) bool) {
 	s.read = append(s.read, r)
 }
 
-// changed reports whether another transaction has written any row since it was read.
+// changed reports whether another transaction has written any row after this transaction read it.
 func (s *snapshot) changed() bool {
 	for _, r := range s.read {
 		if r.Point() {
@@ -275,7 +276,7 @@ func (s *statement) Rollback(context.Context) error {
 	return nil
 }
 
-// The checks of single statements detect every faulty variant.
+// The checks of statements detect every faulty variant of the database.
 func TestStatementsCatchMistakes(t *testing.T) {
 	p := targettest.Plan(t, "optimistic", `{smallbank: {customers: 200}}`, isolation.StrictSerializable)
 	for mistake, found := range map[string]string{
@@ -389,7 +390,7 @@ func TestPromisesThatCannotBeChecked(t *testing.T) {
 	}
 }
 
-// A run with faults that no component can inject is refused, because it would pass without them.
+// A run with faults that no component can inject is refused, because it would pass without the faults.
 func TestFaultsOnATargetAreRefused(t *testing.T) {
 	p := targettest.Plan(t, "optimistic", `{smallbank: {customers: 200}}`, isolation.StrictSerializable)
 	p.Run.Spec.Faults = []v1alpha1.Fault{{

@@ -10,8 +10,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// Sink receives outcomes. It is called from a goroutine other than the session's, with one batch at a time. The slice
-// is reused after the call.
+// Sink receives outcomes. The target calls it with one batch at a time, from a goroutine that does not use the session.
+// The target reuses the slice after the call.
 type Sink func(outcomes []txn.Outcome)
 
 // Session is the connection of one load generator. A single goroutine uses it.
@@ -21,9 +21,9 @@ type Session interface {
 	Submit(t *txn.Transaction)
 	// Flush sends buffered transactions. It does not wait for the network.
 	Flush()
-	// Close closes the session and waits for work that must not be abandoned. An unfinished transaction becomes Refused
-	// if it has certainly left no trace, for example because it was still queued. Otherwise it becomes Unknown. The sink
-	// is not called after Close returns.
+	// Close closes the session and waits for work that must not be abandoned. An unfinished transaction becomes Refused if
+	// it has certainly had no effect, for example because it was still queued. Otherwise it becomes Unknown. The sink is
+	// not called after Close returns.
 	Close() error
 }
 
@@ -32,10 +32,11 @@ type Pool interface {
 	PoolSize() int
 }
 
-// Target opens sessions for the clients of one region; Database serves all regions.
+// Target opens sessions for the clients of one region. A Database has a Target for each region.
 type Target interface {
 	Open(ctx context.Context, sink Sink) (Session, error)
-	// Incidents returns connection problems in the order in which they happened. A run with incidents can't be trusted.
+	// Incidents returns connection problems in the order in which they happened. The figures of a run with incidents are
+	// not reliable.
 	Incidents() []result.Incident
 	Close() error
 }

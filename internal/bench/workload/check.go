@@ -29,8 +29,8 @@ func SumNames(a, b map[string]int64) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// CopiesAgree returns a check that passes if every copy has the same sums as the first. Its message names the first few
-// differences, ordered by copy and name. Without any copy it fails.
+// CopiesAgree returns a check that passes if every copy has the same sums as the first copy. The message names the
+// first few differences, ordered by copy and name. The check fails if there is no copy.
 func CopiesAgree(copies []Copy) Check {
 	var wrong []string
 	for i := 1; i < len(copies); i++ {
@@ -70,8 +70,8 @@ func WithinLedger(check, name string, initial int64, copies []Copy, effect Inter
 	return JudgeHeld(check, copies, wrong, expected)
 }
 
-// JudgeHeld is Judge for copies that should all hold expected. wrong describes the actual contents of each copy that
-// does not; the message shows the first few entries.
+// JudgeHeld is Judge for copies whose contents should all equal expected. wrong describes the actual contents of each
+// copy that differs. The message contains the first few entries of wrong.
 func JudgeHeld(check string, copies []Copy, wrong []string, expected string) Check {
 	said := ""
 	if len(wrong) > 0 {

@@ -2,8 +2,8 @@ package workload
 
 import "github.com/geobench/geobench/internal/base/txn"
 
-// Committed counts a generator's committed transactions by type, as their clients know them. It serves ledgers of
-// workloads in which each type always has the same effect on the data.
+// Committed counts a generator's committed transactions by type, as their clients know them. Workloads in which all
+// transactions of a type have the same effect on the data use it for their ledgers.
 type Committed struct {
 	counts   []Interval // by type, from the outcomes passed to Done and Late
 	underway []int      // by client, the type of its transaction in flight plus 1; 0 for none
@@ -28,7 +28,7 @@ func (c *Committed) Done(client int, o txn.Outcome) (kind int) {
 		count.High++
 	case txn.Unknown:
 		count.High++
-		// A transaction beyond the bound leaves the interval wide, which is still correct.
+		// A transaction that is not remembered here keeps the interval wider than necessary, but correct.
 		if len(c.unknown) < MaxUnknown {
 			c.unknown[o.ID] = kind
 		}

@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// Finding is a violation of a rule about rows at one place. Audit detects it in a shard and returns it as sums under
-// names that FindingName makes. Audit omits the sums of a place without a violation, so that the findings of a copy's
-// shards can be added.
+// Finding is a violation of a rule about the rows at one place, such as a district. Audit detects a violation in a
+// shard and returns it as sums under the names of FindingName. Audit omits the sums of a place without violations. The
+// findings of a copy's shards can therefore be added.
 type Finding struct {
-	// Place identifies the place by numbers, from the largest part to the smallest: a warehouse and a district, for
-	// example. All its rows should lie in one shard.
+	// Place identifies the place by numbers, from the largest part to the smallest, such as a warehouse and a district.
+	// All rows of the place should lie in one shard.
 	Place []uint64
-	// Values maps the name of each sum to its nonzero value. The name is "" if a finding has only one sum.
+	// Values maps the name of each sum to its value, which is not 0. The name is "" if the finding has only one sum.
 	Values map[string]int64
 }
 
-// FindingName returns the name of a sum about a violation of a rule at a place: rule/place/what, such as 9/1/4/ for
-// rule 9 at district 4 of warehouse 1. Neither rule nor what may contain a slash.
+// FindingName returns the name of a sum that describes a violation of a rule at a place: rule/place/what, such as
+// 9/1/4/ for rule 9 at district 4 of warehouse 1. Neither rule nor what may contain a slash.
 func FindingName(rule, what string, place ...uint64) string {
 	b := []byte(rule)
 	for _, n := range place {
@@ -56,9 +56,9 @@ func findings(sums map[string]int64, rule string) (all []Finding) {
 	return all
 }
 
-// NoFindings returns a check that passes if no copy has a finding about rule. says returns the place of a finding and
-// describes the violation there. holds is the message of a passed check, to which NoFindings appends the number of
-// copies.
+// NoFindings returns a check that passes if no copy has a finding about rule. says returns descriptions of the place of
+// a finding and of the violation there. holds is the message of a passed check; NoFindings appends the number of copies
+// to it.
 func NoFindings(check, rule string, copies []Copy, says func(Finding) (where, what string), holds string) Check {
 	var wrong []string
 	for i := range copies {
@@ -85,10 +85,12 @@ func firstOf(wrong []string, separator string) string {
 	}
 }
 
-// Imbalance sums the differences of numbered rows, such as the customers of a district. The parts of a row's balance
-// may lie in several shards, and one sum per row would be too many. If no row is off, all sums are 0. Otherwise some
-// sum is nonzero, except with a probability of about 2^-63. If exactly one row is off, the sums identify it. The zero
-// value is ready for use.
+// Imbalance sums the differences between the actual and the expected values of numbered rows, such as the balances of a
+// district's customers. The transactions that determine the expected value of a row may lie in several shards, and a
+// separate sum for each row would be too many sums.
+//
+// If all rows are correct, all sums are 0. Otherwise some sum is nonzero, except with a probability of about 2^-63. If
+// exactly one row is wrong, the sums identify it. The zero value is ready for use.
 type Imbalance struct {
 	sum, byNumber int64 // sums of the differences: plain, and weighted by the row's number
 	hash          int64 // sum of the differences, weighted by the hash of the row's number, modulo 2^64
@@ -114,16 +116,17 @@ func (b *Imbalance) Each(f func(what string, value int64)) {
 	f(imbalanceHash, b.hash)
 }
 
-// OffAlone returns the number of the row that is off, for a finding of an Imbalance. alone is false if several rows are
-// off. Values[""] is the sum of the differences of all rows.
+// OffAlone returns the number of the only wrong row, for a finding of an Imbalance. alone is false if several rows are
+// wrong. Values[""] is the sum of the differences of all rows.
 func (f *Finding) OffAlone() (number uint64, alone bool) {
 	sum := f.Values[""]
-	// With one row off, by-number is its number times sum: any remainder or negative quotient means several rows.
+	// If a single row is wrong, by-number is the row's number times sum. A remainder or a negative quotient means several
+	// rows.
 	if sum == 0 || f.Values[imbalanceByNumber]%sum != 0 || f.Values[imbalanceByNumber]/sum < 0 {
 		return 0, false
 	}
 	number = uint64(f.Values[imbalanceByNumber] / sum)
-	// Several rows may give an integral quotient by accident; the hash rules that out.
+	// The sums of several rows may have an integral quotient by accident. The hash rules that out.
 	return number, f.Values[imbalanceHash] == oddHash(number)*sum
 }
 

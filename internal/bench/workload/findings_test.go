@@ -47,7 +47,7 @@ func TestNoFindings(t *testing.T) {
 	}
 }
 
-// An imbalance is summed over shards, and identifies a row if it is the only row that is off.
+// An imbalance is summed over shards, and identifies a row if only this row is wrong.
 func TestImbalance(t *testing.T) {
 	for name, c := range map[string]struct {
 		off   [][2]int64 // number and difference
@@ -59,7 +59,7 @@ func TestImbalance(t *testing.T) {
 		"one":               {[][2]int64{{7, 5}}, 7, true},
 		"number 0":          {[][2]int64{{0, 5}}, 0, true},
 		"one, in parts":     {[][2]int64{{7, 5}, {7, -8}, {3, 2}, {3, -2}}, 7, true},
-		"two":               {[][2]int64{{7, 5}, {9, 5}}, -1, true}, // the weighted sums equal those of number 8 alone
+		"two":               {[][2]int64{{7, 5}, {9, 5}}, -1, true}, // the first two sums equal the sums of number 8 alone
 		"two that sum to 0": {[][2]int64{{7, 5}, {9, -5}}, -1, true},
 		"three, byNumber 0": {[][2]int64{{1, 1}, {2, -2}, {3, 1}}, -1, true},
 	} {

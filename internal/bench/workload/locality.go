@@ -10,9 +10,10 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 )
 
-// Locality configures how many home regions and partitions transactions access. The shares, in percent, are those of
-// transactions that access several homes or partitions. The numbers are the homes or partitions that such a transaction
-// accesses; 0 means 2, for workloads whose manifests have no such field.
+// Locality configures how many home regions and partitions transactions access. MultiHomePercent and
+// MultiPartitionPercent are the percentages of transactions that access several homes or several partitions.
+// HomesPerMultiHome and PartitionsPerMultiPartition are the numbers of homes and partitions that such a transaction
+// accesses. They are 0 for workloads whose manifests lack the fields; 0 means 2.
 type Locality struct {
 	MultiHomePercent  int32
 	HomesPerMultiHome int32
@@ -72,7 +73,7 @@ func (l Locality) Validate(t *geo.Topology, field string) error {
 		return fmt.Errorf("%s.homesThetaPercent: %d is not between 0 and 1000", field, *l.HomesThetaPercent)
 	case l.OtherHomesThetaPercent != nil && (*l.OtherHomesThetaPercent < 0 || *l.OtherHomesThetaPercent > 1000):
 		return fmt.Errorf("%s.otherHomesThetaPercent: %d is not between 0 and 1000", field, *l.OtherHomesThetaPercent)
-	// Without any round-trip time all distances are equal, and the order of the regions would decide.
+	// Without round-trip times, all distances are equal, and the order of the regions would determine the draws.
 	case l.OtherHomesThetaPercent != nil && len(l.OtherHomesRanks) == 0 && t.Links != nil && regions > 1 && t.LongestRTT() == 0:
 		return fmt.Errorf("%s.otherHomesThetaPercent: %d needs to know which regions are near, and no round trips are declared; leave it out", field, *l.OtherHomesThetaPercent)
 	case l.MultiPartitionPercent > 0 && partitions < 2:
@@ -124,7 +125,7 @@ func (l Locality) validateRanks(t *geo.Topology, field string) error {
 // ValidateItems checks that a transaction has enough items to access all its homes and partitions. field is the
 // manifest's number of items, such as spec.workload.rmw.recordsPerTransaction. Errors name the items by noun.
 func (l Locality) ValidateItems(t *geo.Topology, field string, items int64, noun string) error {
-	// Items cycle through homes and partitions at the same time, so the larger number suffices.
+	// Consecutive items use the next home and also the next partition, so the larger of the two numbers suffices.
 	if homes, parts := l.most(int64(t.Placement().Regions)); max(homes, parts) > items {
 		return fmt.Errorf("%s: %d %s cannot lie in %d homes and %d partitions; make it at least %d", field, items, noun, homes, parts, max(homes, parts))
 	}
@@ -141,7 +142,8 @@ type Cells struct {
 	ranks               [][]int
 	homes, parts        []int // of the current transaction
 	foreign             bool  // the transaction has one home, which is not the client's
-	// least common multiple of len(homes) and len(parts): the items after which both cycles restart together
+	// meet is the least common multiple of len(homes) and len(parts): the number of items after which both cycles restart
+	// together.
 	meet int
 }
 
@@ -196,7 +198,8 @@ func (c *Cells) Draw(home geo.Region) {
 			homes = 1 + int(c.further.Draw(c.rng, uint64(c.regions-1)))
 		}
 	}
-	// Draw random numbers only for configured features, so that workloads without them keep their transactions.
+	// Draw random numbers only for configured features. A new feature then does not change the transactions of workloads
+	// that do not use it.
 	c.foreign = homes == 1 && c.locality.ForeignSingleHomePercent > 0 && c.rng.Int32N(100) < c.locality.ForeignSingleHomePercent
 	if c.foreign {
 		home = Other(c.rng, home, c.regions)
@@ -219,7 +222,7 @@ func (c *Cells) Of(i int) geo.Cell {
 // Homes returns the number of homes that the transaction accesses. Its first Homes() items are in different homes.
 func (c *Cells) Homes() int { return len(c.homes) }
 
-// Foreign reports whether the transaction touches exactly one home, and that home is not the client's.
+// Foreign reports whether the transaction accesses a single home that is not the client's.
 func (c *Cells) Foreign() bool { return c.foreign }
 
 // Other draws uniformly from 0 .. n-1 except x; n must be at least 2.
@@ -267,15 +270,15 @@ func DrawPair(rng *rand.Rand, t *geo.Topology, home geo.Region, global bool) (fi
 	}
 	own := int(home)*t.Partitions + first.Partition
 	other := rng.IntN(t.Placement().Cells() - 1)
-	// Skip the first cell: other is drawn from one number less.
+	// Skip the first cell. The draw above covers one cell less than there are.
 	if other >= own {
 		other++
 	}
 	return first, geo.Cell{Home: geo.Region(other / t.Partitions), Partition: other % t.Partitions}
 }
 
-// CheckGlobal checks the share of transactions that access two cells, in percent. field is its field in the manifest,
-// such as spec.workload.micro.globalPercent.
+// CheckGlobal checks the share, in percent, of transactions that access two cells. field is the path of the share in
+// the manifest, such as spec.workload.micro.globalPercent.
 func CheckGlobal(field string, percent int32, t *geo.Topology) error {
 	switch {
 	case percent < 0 || percent > 100:

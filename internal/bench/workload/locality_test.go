@@ -117,8 +117,8 @@ func TestLocalityIsRefused(t *testing.T) {
 		{two, Locality{MultiHomePercent: 1, HomesThetaPercent: new(int32(260))}, "w.count: 1 items cannot lie in 2 homes and 1 partitions; make it at least 2"},
 		{two, Locality{MultiPartitionPercent: 1, PartitionsPerMultiPartition: 1}, "w.partitionsPerMultiPartition: 1 is not between 2 and partitionsPerRegion (2)"},
 		{two, Locality{MultiHomePercent: 1}, "w.count: 1 items cannot lie in 2 homes and 1 partitions; make it at least 2"},
-		// With one region, the error does not blame the number of homes: the number is the default, or the workload has no
-		// such field.
+		// With one region, the error must not name the number of homes, because the number is a default or the workload has
+		// no such field.
 		{one, Locality{MultiHomePercent: 10}, "w.multiHomePercent: 10 needs two regions, the database has one; make it 0"},
 		{one, Locality{MultiHomePercent: 10, HomesPerMultiHome: 2}, "w.multiHomePercent: 10 needs two regions, the database has one; make it 0"},
 		{one, Locality{MultiPartitionPercent: 10}, "w.multiPartitionPercent: 10 needs two partitions per region, the database has one; make it 0"},

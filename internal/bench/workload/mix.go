@@ -9,8 +9,8 @@ import (
 // Mix draws one of several kinds with probabilities in proportion to their shares.
 type Mix []int32 // cumulative shares, by kind
 
-// CheckMix checks that the shares of a mix, in percent, are not negative and sum to 100. field is their field in the
-// manifest, such as spec.workload.tpcc.mix.
+// CheckMix checks that the shares of a mix, in percent, are not negative and sum to 100. field is the path of the mix
+// in the manifest, such as spec.workload.tpcc.mix.
 func CheckMix(field string, shares ...int32) error { return CheckMixOf(100, field, shares...) }
 
 // CheckMixOf is CheckMix for shares that sum to whole, such as 1000 for shares per mille.
@@ -46,8 +46,7 @@ func PartOf(elapsed, measured time.Duration, n int) int {
 	return min(n-1, int(float64(elapsed)/float64(measured)*float64(n)))
 }
 
-// Mixes is a sequence of mixes of the same kinds, each for an equal part of the measured time. A single mix never
-// changes.
+// Mixes is a sequence of mixes of the same kinds. Each mix applies to an equal part of the measured time.
 type Mixes struct {
 	Of       [][]int32 // shares of the kinds in each mix, in percent
 	measured time.Duration
@@ -88,8 +87,8 @@ func MixShares(names []string, of ...[]int32) (out []Share) {
 	return out
 }
 
-// Draw returns a kind for the instant elapsed. It counts the kind in counts, which has the layout of MixShares. It
-// counts nothing before the measured time or if counts is nil.
+// Draw returns a kind for the instant elapsed, and counts the kind in counts, which has the layout of MixShares. It
+// counts nothing if elapsed is before the measured time or if counts is nil.
 func (m *Mixes) Draw(rng *rand.Rand, elapsed time.Duration, counts []Count) int {
 	part := PartOf(elapsed, m.measured, len(m.Of))
 	kind := m.draw[part].Draw(rng)

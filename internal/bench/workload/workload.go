@@ -14,7 +14,7 @@ import (
 type Workload interface {
 	// Name returns the workload's name in a manifest: smallbank, rmw, ...
 	Name() string
-	// Types returns the names of the transaction types, as shown in results. Request.Type is an index into it.
+	// Types returns the names of the transaction types, as shown in results. Request.Type is an index into this slice.
 	Types() []string
 	// Shares returns the shares of requests that the manifest configures, in a fixed order. The realised shares must
 	// match them.
@@ -57,11 +57,12 @@ type Size struct {
 	EverywhereRows, EverywhereBytes int64
 }
 
-// rowMemory is the minimum memory of a row in a store in addition to its key and value, in bytes: its slot and the id
+// rowMemory is the minimum memory of a row in a store in addition to its key and value, in bytes: its slot and the ID
 // of its writer.
 const rowMemory = 64
 
-// Memory returns a lower bound of the memory, in bytes, of a node that stores the given number of cells out of of.
+// Memory returns a lower bound of the memory, in bytes, of a node that stores the given number of cells. of is the
+// number of all cells.
 func (s Size) Memory(cells, of int) int64 {
 	all := float64(s.Bytes) + float64(s.Rows)*rowMemory
 	return int64(all*float64(cells)/float64(max(1, of))) + s.EverywhereBytes + s.EverywhereRows*rowMemory
@@ -71,7 +72,7 @@ func (s Size) Memory(cells, of int) int64 {
 type Copy struct {
 	// Name distinguishes the copy from other copies: the region's name, for example.
 	Name string
-	// Sums are the sums of Audit over all its shards.
+	// Sums are the sums that Audit returns, added over all shards of the copy.
 	Sums map[string]int64
 }
 
@@ -95,8 +96,8 @@ func Fill(w Workload, l *geo.Layout, n geo.NodeID, put func(k txn.Key, value []b
 	return FillEverywhere(w, put)
 }
 
-// FillCell calls put for the rows of one cell. It returns an error if Rows puts a row of another cell, because a loaded
-// database would never look for the row there.
+// FillCell calls put for the rows of one cell. It returns an error if Rows puts a row that belongs to another cell,
+// because transactions would look for this row only in the other cell.
 func FillCell(w Workload, t *geo.Topology, c geo.Cell, put func(k txn.Key, value []byte)) error {
 	var err error
 	place := t.Placement()
@@ -137,12 +138,14 @@ type GeneratorConfig struct {
 	// Region is the home of the clients: geo.Topology.HomeOf of the region that they run in.
 	Region geo.Region
 	// Clients is the number of clients, numbered 0 .. Clients-1. FirstClient is the number of this home's clients in
-	// preceding generators; RegionClients is the number of clients in all generators of this home. FirstClient + client,
-	// which is below RegionClients, distributes work that must be done exactly once, such as work on a loaded row. The
-	// number of generators depends on the CPUs and must not affect figures.
+	// preceding generators. RegionClients is the number of clients in all generators of this home.
+	//
+	// FirstClient + client is unique among the clients of the home, and below RegionClients. It distributes work that must
+	// be done exactly once, such as work on a loaded row. The number of generators depends on the CPUs and must not affect
+	// figures.
 	Clients, FirstClient, RegionClients int
-	// Stream is unique among the generators of a run. It seeds the random generator and is part of the numbers of the
-	// rows that this generator inserts.
+	// Stream is unique among the generators of a run. It seeds the random generator, and is part of the keys of the rows
+	// that this generator inserts.
 	Stream uint32
 	// Measured is the length of the measured time, for parameters that change over it.
 	Measured time.Duration
@@ -150,7 +153,7 @@ type GeneratorConfig struct {
 
 // Request describes a transaction to observers that record it.
 type Request struct {
-	// Type indexes Workload.Types.
+	// Type is an index into Workload.Types.
 	Type uint8
 	// Class is the transaction's locality, computed from its accesses. If its footprint is not exact, the class in the
 	// outcome counts instead.
@@ -161,14 +164,14 @@ type Request struct {
 	Keying, Think time.Duration
 }
 
-// Generator makes transactions for many clients. A client has at most one transaction in flight.
+// Generator generates transactions for many clients. A client has at most one transaction in flight.
 type Generator interface {
-	// Next fills t with the client's next transaction: procedure, arguments and footprint (txn.Procedure.Call). The
-	// caller has set t.ID and may have preallocated t.Accesses. Next allocates fresh memory for all values, since t is
-	// immutable once submitted. elapsed is the time since the start of measuring, negative before it.
+	// Next fills t with the client's next transaction: procedure, arguments and footprint (txn.Procedure.Call). The caller
+	// has set t.ID and may have preallocated t.Accesses. Next allocates new memory for all values, because t is immutable
+	// once submitted. elapsed is the time since the start of measuring; it is negative during the warm-up.
 	Next(client int, elapsed time.Duration, t *txn.Transaction) Request
-	// Done receives the outcome of the client's transaction. It is the outcome and id of the last attempt, since earlier
-	// attempts had no effect. After any outcome but Committed the client starts over with a new transaction.
+	// Done receives the outcome of the client's transaction. o has the status and ID of the last attempt, because earlier
+	// attempts had no effect. After any outcome except Committed, the client continues with a new transaction.
 	Done(client int, o txn.Outcome)
 	// Late receives the true outcome of a transaction for which Done received Unknown after the client's timeout. It
 	// narrows the ledger and has no other effect.
@@ -187,7 +190,7 @@ const MaxUnknown = 1 << 20
 
 // Share is a configured share of requests, or of elements of requests.
 type Share struct {
-	// Name describes the hits, and Of is the base in the plural. Example: multi-home, of "final phases".
+	// Name describes the hits, and Of names the counted elements in the plural. Example: Name multi-home, Of final phases.
 	Name, Of string
 	// ConfiguredPPM is the configured share in parts per million. If Mean is set, it is the configured mean in
 	// millionths.
@@ -292,7 +295,7 @@ type Check struct {
 	Cycle *Cycle `json:"cycle,omitempty"`
 }
 
-// Cycle is a set of transactions whose observations are consistent with no order.
+// Cycle is a set of transactions whose observations no order of the transactions can explain.
 type Cycle struct {
 	// Transactions are named as in the check's message: T1, T2, and so on.
 	Transactions []CycleTransaction `json:"transactions"`

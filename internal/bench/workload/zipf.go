@@ -33,8 +33,8 @@ func NewZipf(theta float64) *Zipf {
 // density is h(x).
 func (z *Zipf) density(x float64) float64 { return math.Exp(-z.theta * math.Log(x)) }
 
-// integral returns H(x) = (x^(1-theta) - 1) / (1-theta), or log(x) for theta = 1. Expm1 keeps it precise for theta
-// close to 1.
+// integral returns H(x) = (x^(1-theta) - 1) / (1-theta), or log(x) for theta = 1. Expm1 keeps the result precise for
+// theta close to 1.
 func (z *Zipf) integral(x float64) float64 {
 	l := math.Log(x)
 	if e := (1 - z.theta) * l; e != 0 {

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// chiSquare draws from n ranks and compares with the exact probabilities for another theta. Ranks with few expected
-// draws share a bin. It returns how many standard deviations the statistic is above its mean, by Wilson and Hilferty's
-// approximation.
+// chiSquare draws from n ranks with theta, and compares the counts with the exact probabilities for other, another
+// theta. Ranks with few expected draws are pooled. chiSquare returns how many standard deviations the chi-squared
+// statistic is above its mean, by Wilson and Hilferty's approximation.
 func chiSquare(theta, other float64, n uint64, draws int, seed uint64) float64 {
 	z := NewZipf(theta)
 	rng := rand.New(rand.NewPCG(seed, 0))
@@ -37,8 +37,8 @@ func chiSquare(theta, other float64, n uint64, draws int, seed uint64) float64 {
 	return (math.Cbrt(chi/free) - (1 - 2/(9*free))) / math.Sqrt(2/(9*free))
 }
 
-// TestZipfIsExact compares draws with the exact probabilities, and shows that the test would detect a theta that is off
-// by 0.05.
+// TestZipfIsExact compares draws with the exact probabilities. It also shows that the comparison would detect a theta
+// that is wrong by 0.05.
 func TestZipfIsExact(t *testing.T) {
 	for _, theta := range []float64{0, 0.5, 0.99, 1, 1.3, 3} {
 		for _, n := range []uint64{2, 1000, 200_000} {

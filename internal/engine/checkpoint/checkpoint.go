@@ -96,7 +96,7 @@ type span struct {
 	// reading allocates.
 	fresh uintptr
 	// slice is the address of the slice header of these elements; 0 for an object. The slice may be written twice: as a
-	// part of an object that reading fills in place, and as a part of an object inside the first.
+	// part of an object that reading fills in place, and as a part of another object inside that object.
 	slice uintptr
 	// plain is set for the memory of a slice with elements that contain no pointers.
 	plain bool
@@ -267,8 +267,8 @@ func (l *loader) bits() []bool {
 	return bits
 }
 
-// wiring walks through the objects that a fresh replica reaches. With a saver, it finds their counterparts and records
-// in bits which objects have one. With a loader, it takes this from bits.
+// wiring walks through the objects that a fresh replica reaches. With a saver, it finds their counterparts in the live
+// replica and records in bits which objects have one. With a loader, it reads from bits which objects have one.
 type wiring struct {
 	s    *saver
 	l    *loader
@@ -280,7 +280,7 @@ type wiring struct {
 	next  []written
 }
 
-// pointer visits a fresh object, with the counterpart live or nil.
+// pointer visits a fresh object. live is its counterpart in the live replica, or nil.
 func (w *wiring) pointer(elem reflect.Type, live, fresh unsafe.Pointer) {
 	if fresh == nil || w.world(elem, fresh) || w.seen[object{fresh, elem}] {
 		return
@@ -299,7 +299,8 @@ func (w *wiring) pointer(elem reflect.Type, live, fresh unsafe.Pointer) {
 		}
 		return
 	}
-	// Two wired places may lead to a single live object. Only the first gets it, so that the object is written once.
+	// Two wired pointers may correspond to a single live object. Only the first is matched with it, so that it is written
+	// once.
 	there := live != nil && w.s.ids[object{live, elem}] == 0
 	w.bits = append(w.bits, there)
 	if there {
@@ -329,7 +330,7 @@ func (w *wiring) follow() {
 
 // walk visits a fresh value of a type; live is its counterpart, or nil.
 func (w *wiring) walk(t reflect.Type, live, fresh unsafe.Pointer) {
-	// No pointer can start at this value, which saves the walk over large plain data.
+	// A value without pointers leads to no object. Skipping it saves the walk over large plain data.
 	if !planOf(t).wires {
 		return
 	}
@@ -402,7 +403,7 @@ func (w *wiring) walk(t reflect.Type, live, fresh unsafe.Pointer) {
 	}
 }
 
-// sortedKeys returns the keys of a map in the order of their encodings, which depends on nothing else.
+// sortedKeys returns the keys of a map in the order of their encodings, so that equal maps have the same order.
 func sortedKeys(m reflect.Value) []reflect.Value {
 	keys := m.MapKeys()
 	if len(keys) < 2 {

@@ -121,7 +121,7 @@ func newMachine() *machine {
 	return m
 }
 
-// used returns a machine that has run.
+// used returns a machine in the state after a run.
 func used() *machine {
 	m := newMachine()
 	e := &entry{n: 7}
@@ -192,8 +192,8 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// Two wired places that lead to a single object do so after reading, too: to the first of the two objects that New
-// created.
+// If two wired pointers lead to a single object, they lead to a single object after reading, too: to the first of the
+// two objects that New created.
 func TestOneObjectInTwoPlaces(t *testing.T) {
 	was := used()
 	was.replaced = was.log
@@ -204,7 +204,7 @@ func TestOneObjectInTwoPlaces(t *testing.T) {
 	}
 }
 
-// Equal states are written alike, regardless of map order.
+// Equal states have equal encodings, regardless of map order.
 func TestAlike(t *testing.T) {
 	first := write(t, used())
 	for range 20 {
@@ -286,8 +286,8 @@ func wiredAt(i int) *partPointing {
 	return p
 }
 
-// Pointers into slices that New has created and that reading fills in place lead there again. Slices of plain data may
-// share memory.
+// If a pointer leads into a slice that New has created and that reading fills in place, it leads to the same element
+// after reading. Slices of plain data may share memory.
 func TestPointersIntoWhatNewHasMade(t *testing.T) {
 	was, is := wiredAt(1), wiredAt(1)
 	was.to.size = 7

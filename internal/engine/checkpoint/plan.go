@@ -84,7 +84,7 @@ func (p *plan) make(t reflect.Type) plan {
 			load: func(l *loader, at unsafe.Pointer, _ bool) { reflect.NewAt(t, at).Elem().SetUint(l.r.Uvarint()) },
 		}
 	case reflect.Float64:
-		// The bits, so that NaNs and negative zero are restored exactly.
+		// Copy the bits, so that NaNs and negative zero are restored exactly.
 		return plan{
 			save: func(s *saver, at, _ unsafe.Pointer) { s.b = codec.AppendUint64(s.b, *(*uint64)(at)) },
 			load: func(l *loader, at unsafe.Pointer, _ bool) { *(*uint64)(at) = l.r.Uint64() },
@@ -244,7 +244,7 @@ func slicePlan(t reflect.Type) plan {
 				n, is := l.count(false)
 				*(*[]byte)(at) = nil
 				if is {
-					// The result must not be nil even if it is empty: the encoding distinguishes the two.
+					// The result must not be nil even if it is empty, because the encoding distinguishes nil from empty.
 					*(*[]byte)(at) = append([]byte{}, l.r.Take(uint64(n))...)
 				}
 			},
@@ -304,7 +304,7 @@ func slicePlan(t reflect.Type) plan {
 	}
 }
 
-// present encodes a number of elements plus one, or 0 if there is no value (none).
+// present returns the encoding of a number of elements: n+1, or 0 if none is set, which means that there is no value.
 func present(none bool, n int) uint64 {
 	if none {
 		return 0
@@ -315,15 +315,15 @@ func present(none bool, n int) uint64 {
 // maxEmpty bounds the number of elements that are allocated if elements take no bytes.
 const maxEmpty = 1 << 20
 
-// count decodes the output of present; is reports whether there is a value. Elements take at least one byte, or none if
-// empty is set, so the input bounds their number.
+// count decodes the output of present; is reports whether there is a value. Elements take at least one byte, so the
+// input bounds their number. If empty is set, they may take no bytes, and maxEmpty bounds their number.
 func (l *loader) count(empty bool) (n int, is bool) {
 	most := uint64(l.r.Len())
 	// The remaining bytes do not bound the number of elements that take no bytes.
 	if empty {
 		most = maxEmpty
 	}
-	// One more, because present adds one to distinguish an empty value from nil.
+	// Allow one more, because present adds 1 to distinguish an empty value from nil.
 	v := l.r.UvarintMax(most + 1)
 	if v == 0 || l.r.Err() != nil {
 		return 0, false
@@ -386,7 +386,7 @@ func (s *saver) ref(elem reflect.Type, at unsafe.Pointer) {
 		s.uvarint(noObject)
 		return
 	}
-	// Objects of the world are not part of the state: the reader has its own at the same index.
+	// Objects of World are not part of the state: the reader has its own objects at the same indexes.
 	if i, is := s.world[reflect.NewAt(elem, at).Interface()]; is {
 		s.uvarint(uint64(i+firstWorld)<<1 | worldBit)
 		return
@@ -453,9 +453,9 @@ const (
 	holdsMessage // kind | body
 	holdsPointer // type | reference
 	holdsValue   // type | value
-	holdsWired   // reference to the object that a fresh replica has there
+	holdsWired   // reference to an object of the type that a fresh replica has in this interface
 	holdsError   // text of an error that is not registered
-	holdsSame    // the value that a fresh replica has there
+	holdsSame    // nothing: a fresh replica has the same value in this interface
 )
 
 func interfacePlan(t reflect.Type) plan {
@@ -502,7 +502,7 @@ func interfacePlan(t reflect.Type) plan {
 				m := v.Interface().(protocol.Message)
 				s.b = append(s.b, holdsMessage, m.Kind())
 				s.b = codec.AppendBytes(s.b, m.AppendTo(nil))
-			// The text of an error that wraps others is not enough: errors.Is would give another result.
+			// The text of an error that wraps other errors is not enough: errors.Is would give another result.
 			case t == errorType && !wraps(v.Interface().(error)):
 				s.b = codec.AppendString(append(s.b, holdsError), v.Interface().(error).Error())
 			default:
@@ -543,7 +543,7 @@ func (l *loader) hold(v reflect.Value) error {
 		if l.r.Err() != nil {
 			return nil
 		}
-		// A copy, because a decoded message may alias its body.
+		// Pass a copy, because a decoded message may alias its body.
 		m, err := l.w.Decode(kind, append([]byte(nil), body...))
 		if err != nil {
 			return fmt.Errorf("a message of kind %d: %w", kind, err)

@@ -64,8 +64,8 @@ func TestPlantedPointers(t *testing.T) {
 	}
 }
 
-// plant writes a replica with a pointer into each of its slices of plain data. tried holds the places of the slices
-// that were tried.
+// plant writes a replica with a pointer into each of its slices of plain data. It adds the paths of these slices to
+// tried.
 func plant(t *testing.T, e *protocol.Engine, c protocol.Config, r protocol.Replica, tried map[string]bool) {
 	t.Helper()
 	w := checkpoint.NewWorld(e, &c)

@@ -8,10 +8,12 @@ import (
 
 // Properties of Raft (Ongaro and Ousterhout 2014, figure 3) that a member can check.
 var (
-	oneLeader    = invariant.New("consensus.one-leader", "a term has one leader: election safety")
-	sameEntry    = invariant.New("consensus.same-entry", "members that have applied an index have applied the same entry: state machine safety")
-	termGrows    = invariant.New("consensus.term-grows", "the term that a member knows never goes back")
-	appliedGrows = invariant.New("consensus.applied-grows", "what a member has applied never goes back, and is committed")
+	oneLeader = invariant.New("consensus.one-leader", "a term has at most one leader: election safety")
+	sameEntry = invariant.New("consensus.same-entry",
+		"members that have applied the same index have applied the same entry there: state machine safety")
+	termGrows    = invariant.New("consensus.term-grows", "the term that a member knows never decreases")
+	appliedGrows = invariant.New("consensus.applied-grows",
+		"the applied index of a member never decreases and never exceeds its commit index")
 )
 
 type termOf struct {

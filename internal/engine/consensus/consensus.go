@@ -1,39 +1,41 @@
 // Package consensus replicates a log inside protocol machines: Raft (Ongaro and Ousterhout, 2014) by go.etcd.io/raft,
 // driven so that a machine stays deterministic and without I/O, as package protocol requires.
 //
-// A Group is a member of a replicated log. Its owner passes it the messages of kind Kind and the timers of its kind,
-// and receives committed entries through Config.Apply, in order and once each. Several things differ from plain use of
-// RawNode.
+// A Group is a member of a replicated log. Its owner passes messages of kind Kind and timers of kind Config.TimerKind
+// to the group. It receives each committed entry once, in log order, through Config.Apply. The package differs from
+// plain use of RawNode as follows.
 //
 // Time. Raft draws its election timeouts from crypto/rand and counts ticks. Here the group manages elections: it draws
-// timeouts from Env.Rand, and a member that has received nothing from a leader for that long calls Campaign. Only the
-// leader ticks, once per heartbeat. A member with a live leader ignores pre-votes, as Raft's leader stickiness requires
-// (thesis, section 4.2.3).
+// timeouts from Env.Rand, and a member that has received nothing from a leader within its timeout calls Campaign. Only
+// the leader ticks, once per heartbeat. A member with a live leader ignores pre-votes, as Raft's leader stickiness
+// requires (thesis, section 4.2.3).
 //
 // Timeouts shorter than two round trips elect no leader, and the round trip is not known beforehand: a link that has
-// lost packets may delay all messages for some hundred milliseconds. So a member's timeout doubles, up to some seconds,
-// whenever it campaigns again without having received anything from a leader in between. The timeout is halved again
-// while the leader's messages arrive in time (Dwork, Lynch and Stockmeyer 1988, section 4, find the unknown bound in
-// this way).
+// lost packets may delay all messages for several hundred milliseconds. A member's timeout therefore doubles, up to a
+// few seconds, whenever it campaigns again without having received anything from a leader in between. The timeout is
+// halved again while the leader's messages arrive in time (Dwork, Lynch and Stockmeyer 1988, section 4, find the
+// unknown bound in this way).
 //
 // Storage. The log is in memory and is truncated up to the applied entries. A member that lags too far gets the owner's
 // snapshot: the state that results from applying the entries so far. The snapshot is taken only when it is needed. It
 // is sent in pieces, so that heartbeats and entries are sent between them: see snapshots.go.
 //
-// Members. A node that has lost its process and memory has lost its votes and acknowledgements. So its replacement must
-// not act as the same member: the next incarnation is another member, with another Raft ID. The leader removes the old
-// member and adds the new one: see members.go.
+// Members. A node that has lost its process and memory has lost its votes and acknowledgements. Its replacement must
+// therefore not act as the same member: the next incarnation is another member, with another Raft ID. The leader
+// removes the old member and adds the new one: see members.go.
 //
 // Leases. With Config.Lease, a leader knows for a while that it is the only leader (thesis, section 6.4.1). The lease
-// starts when it sends a heartbeat that a majority, including itself, acknowledges. A member that acknowledges a
-// heartbeat grants no vote, not even a pre-vote, before Config.Election has passed, so the next leader is elected after
-// that. A leader that grants a vote itself no longer leads. Both measure time on their own clocks, from the sending and
-// the arrival of the heartbeat. A lease is shorter than Election by a margin. It is valid as long as the durations on
-// the two clocks differ by less than the margin, whatever time the clocks show.
+// starts when the leader sends a heartbeat that a majority, including itself, acknowledges. A member that acknowledges
+// a heartbeat grants no vote, not even a pre-vote, before Config.Election has passed, so no other leader is elected
+// earlier. A leader that grants a vote itself no longer leads.
+//
+// The leader and the member measure time on their own clocks, from the sending and from the arrival of the heartbeat. A
+// lease is shorter than Election by a margin. It is valid as long as the durations on the two clocks differ by less
+// than the margin, whatever time the clocks show.
 //
 // Links may stall for longer than a lease lasts, so that it cannot be renewed in time. A leader can still determine
-// that it led at an instant: a majority acknowledges a heartbeat that it sent later (the thesis's read index). That
-// needs no clock, but a round trip.
+// that it led at some instant: a majority must acknowledge a heartbeat that it sent after that instant (read index,
+// thesis section 6.4). That takes a round trip, but needs no clock.
 package consensus
 
 import (
@@ -98,13 +100,13 @@ type Config struct {
 	Lead func(leader geo.NodeID, term uint64)
 	// Snapshot returns the owner's state, as of the last applied entry.
 	Snapshot func() []byte
-	// Restore replaces the owner's state by a snapshot.
+	// Restore replaces the owner's state with a snapshot.
 	Restore func(data []byte)
-	// ChunkBytes is the maximum size of a piece of a snapshot, in bytes. A piece is sent per ChunkEvery. 0 selects the
+	// ChunkBytes is the maximum size of a piece of a snapshot, in bytes. One piece is sent per ChunkEvery. 0 selects the
 	// values of package statetransfer.
 	ChunkBytes int
 	ChunkEvery time.Duration
-	// Lossy is set if a snapshot contains less than the entries that it replaces.
+	// Lossy is set if a snapshot contains less information than the entries that it replaces.
 	Lossy bool
 
 	// reused makes a new incarnation act as the old one, which is wrong: a test shows the consequences.
@@ -215,7 +217,7 @@ func New(c Config) *Group {
 	return g
 }
 
-// newNode returns Raft's part of a member.
+// newNode returns the RawNode of a member.
 func newNode(self uint64, s raft.Storage, applied uint64) *raft.RawNode {
 	n, err := raft.NewRawNode(&raft.Config{
 		ID:              self,
@@ -387,8 +389,9 @@ func (g *Group) Receive(from geo.NodeID, m *Message) {
 			return
 		}
 	case raftpb.MsgAppResp:
-		// Logs start at index 1, so index 0 acknowledges nothing: it answers a leader of an earlier term, to report this
-		// term. The leader of this term would take it for an acknowledgement of an empty log, and would send a snapshot.
+		// Logs start at index 1, so an answer with index 0 acknowledges nothing. It only reports the current term to a leader
+		// of an earlier term. The leader of the current term would mistake it for the acknowledgement of an empty log, and
+		// send a snapshot.
 		if msg.GetIndex() == 0 && !msg.GetReject() && msg.GetTerm() <= g.node.BasicStatus().GetTerm() {
 			g.c.Env.Mark(oldTermAnswered)
 			return
@@ -467,12 +470,12 @@ func (g *Group) Fire(t protocol.Timer) {
 		case g.leading, !g.votes():
 			g.shorten()
 			g.awaitLeader(g.electionTimeout())
-		// The leader has sent a message since the timer was set; wait for the remaining time.
+		// The leader has sent a message after the timer was set. Wait for the remaining time.
 		case silence < g.silence():
 			g.shorten()
 			g.awaitLeader(g.electionTimeout() - silence)
 		default:
-			// A second campaign without any leader suggests that the round trip exceeds the timeout.
+			// A second campaign in a row without a message from a leader suggests that the round trip exceeds the timeout.
 			if g.fruitless && g.silence() < enoughElection {
 				g.c.Env.Mark(timeoutDoubled)
 				g.doublings++
@@ -498,8 +501,7 @@ func (g *Group) campaign() {
 // silence returns the minimum silence of a leader after which this member campaigns.
 func (g *Group) silence() time.Duration { return g.c.Election << g.doublings }
 
-// shorten halves the timeout if half of it would recently have been enough, with a margin of a quarter of the longest
-// silence.
+// shorten halves the timeout if half of it exceeds the longest recent silence of the leader by more than a quarter.
 func (g *Group) shorten() {
 	if g.doublings > 0 && g.gap+g.gap/4 < g.silence()/2 {
 		g.c.Env.Mark(timeoutHalved)

@@ -17,7 +17,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/sim"
 )
 
-// member is a node that consists of a member of a group.
+// member is a replica that consists only of a member of a group.
 type member struct {
 	group    *consensus.Group
 	log      []string
@@ -95,7 +95,7 @@ func (c *cluster) propose(n int) bool {
 	ok := false
 	c.At(c.Now(), func() { ok = c.members[n].group.Propose(fmt.Append(nil, c.next)) })
 	c.Run(c.Now())
-	// The simulator sends the messages of a handler only; a proposal from outside is sent with the next heartbeat.
+	// The simulator sends messages only at the end of a handler, so this proposal is sent with the next heartbeat.
 	return ok
 }
 
@@ -178,8 +178,8 @@ func TestFailover(t *testing.T) {
 	}
 }
 
-// A leader in the minority commits nothing. The majority elects another leader, which the old leader follows after the
-// heal.
+// A leader in the minority commits nothing. The majority elects another leader, which the old leader follows once the
+// links are healed.
 func TestPartition(t *testing.T) {
 	for seed := range uint64(10) {
 		c := newCluster(3, 0, seed)
@@ -234,7 +234,8 @@ func TestTimeoutsAreThoseOfTheConfiguration(t *testing.T) {
 	for seed := range uint64(20) {
 		c := newClusterWith(5, seed, consensus.Config{Heartbeat: 180 * time.Millisecond, Election: 300 * time.Millisecond})
 		c.wait(time.Second)
-		// For a while no node reaches another. Then there is a leader again, and later failover takes as long as before.
+		// For a while no node reaches any other node. After that, a leader is elected, and a later failover takes as long as
+		// before.
 		for n := range geo.Region(5) {
 			for m := range n {
 				c.Cut(m, n)
@@ -260,7 +261,7 @@ func TestTimeoutsAreThoseOfTheConfiguration(t *testing.T) {
 	}
 }
 
-// An entry has reached the members that have it, but not a member that only has the entries before it.
+// Reached counts a member that has the entry, but not a member that has only the preceding entries.
 func TestReached(t *testing.T) {
 	c := newCluster(3, 0, 1)
 	c.wait(time.Second)
@@ -353,9 +354,9 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// No member receives a snapshot while the log is complete, whatever links are cut and leaders change: a member's answer
-// to a leader of an earlier term says nothing about its log. An owner whose snapshots contain less than its log relies
-// on this.
+// No member receives a snapshot while the log is complete, even if links are cut and leaders change: a member's answer
+// to a leader of an earlier term contains no information about its log. An owner whose snapshots contain less than its
+// log relies on this.
 func TestWholeLogsNeedNoSnapshots(t *testing.T) {
 	for seed := range uint64(100) {
 		c := newClusterWith(5, seed, consensus.Config{Heartbeat: 30 * time.Millisecond, Election: 120 * time.Millisecond})
@@ -434,8 +435,8 @@ func troubled(n int, seed uint64, jump time.Duration, steps int, look func(*clus
 	}
 }
 
-// leases returns how often two members of a troubled group had the lease at the same time, and the share of time in
-// which any member had it.
+// leases runs a troubled group. It returns how often two members had the lease at the same time, and the share of time
+// in which any member had it.
 func leases(n int, seed uint64, jump time.Duration) (double int, held float64) {
 	const steps = 12_000
 	some := 0
@@ -456,9 +457,9 @@ func leases(n int, seed uint64, jump time.Duration) (double int, held float64) {
 	return double, float64(some) / steps
 }
 
-// If a leader marks an instant and later learns that it led since then, it was not deposed at that instant: every
-// leader of a later term started after the mark. Clock jumps of any size make no difference. A heartbeat from before
-// the mark would prove nothing.
+// If LedSince returns true for a mark, the leader was not deposed at the marked instant: every leader of a later term
+// started after the mark. Clock jumps of any size make no difference. A heartbeat from before the mark would prove
+// nothing.
 func TestLedSince(t *testing.T) {
 	type marked struct {
 		at   time.Duration // in the simulator's time; 0 for no mark
@@ -510,7 +511,7 @@ func TestLedSince(t *testing.T) {
 	}
 }
 
-// Two members never have the lease at the same time, whatever the links do, as long as clock jumps stay within the
+// Two members never have the lease at the same time, even if links fail, as long as clock jumps stay within the
 // election timeout minus the lease. Larger jumps violate the property, which shows that the bound is needed.
 func TestLeases(t *testing.T) {
 	broken := 0

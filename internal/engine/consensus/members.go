@@ -16,9 +16,8 @@ import (
 // at a time, which is safe because the majorities before and after the change intersect. It does this only after it has
 // committed an entry in its term (Ongaro, raft-dev, 2015):
 //
-//  1. The leader removes the old incarnation. It counts for a majority and will never answer again, so the removal
-//     needs no additional member. If the remaining members are no majority, the removal is not committed, and nothing
-//     happens.
+//  1. The leader removes the old incarnation. The old incarnation never answers again, so the remaining members must
+//     form a majority to commit its removal. Otherwise nothing changes.
 //  2. The leader adds the new incarnation as a learner, which receives the log and does not vote.
 //  3. The leader makes the learner a voter when it has caught up: when it receives all entries committed at the start
 //     of a round within an election timeout (thesis, section 4.2.1).
@@ -33,7 +32,7 @@ type membership struct {
 	// incarnations holds the known incarnations of other nodes, except first incarnations.
 	incarnations map[geo.NodeID]uint32
 
-	// mended is set if the group was complete at the last check and its members have not changed since.
+	// mended is set if the group was complete at the last check and no member was replaced after that.
 	mended bool
 	// changing is, at the leader, the index of the last membership change that it proposed. rounds holds the catch-up
 	// rounds of the learners.
@@ -107,7 +106,7 @@ func (g *Group) FullyReplicated() bool {
 
 // mend proposes the next membership change that completes the group, if this member leads it.
 func (g *Group) mend() {
-	// Changes overlap unless the previous one is applied; then majorities might not intersect.
+	// The previous change must be applied first. If changes overlapped, their majorities might not intersect.
 	for g.node != nil && !g.mended && g.Current() && g.applied >= g.changing {
 		if g.mended = g.FullyReplicated(); g.mended {
 			return
@@ -127,7 +126,7 @@ func (g *Group) next() *raftpb.ConfChange {
 		return &raftpb.ConfChange{Type: what.Enum(), NodeId: new(id)}
 	}
 	ids := g.ids()
-	// First, because a removal shrinks the majority, and the lost member can never help to commit the other changes.
+	// Removals come first, because they shrink the majority, and a lost member can never help to commit the other changes.
 	for _, id := range ids {
 		if g.gone(id) {
 			return propose(raftpb.ConfChangeRemoveNode, id)
@@ -147,8 +146,8 @@ func (g *Group) next() *raftpb.ConfChange {
 }
 
 // votersReached reports whether all voters have all entries up to an index. The log of a new incarnation starts with
-// its snapshot. If it led, a voter without earlier entries would get a snapshot, too, which must not happen with lossy
-// snapshots.
+// its snapshot. If the new incarnation led, a voter without earlier entries would get a snapshot, too, which must not
+// happen with lossy snapshots.
 func (g *Group) votersReached(index uint64) bool {
 	reached := true
 	g.node.WithProgress(func(id uint64, _ raft.ProgressType, p tracker.Progress) {

@@ -70,7 +70,7 @@ func TestReplaced(t *testing.T) {
 
 // forgets commits an entry on the leader and one other member, which then loses its state and returns while the leader
 // is disconnected. The third member has never received the entry. forgets returns the leader at that time, and the
-// entries that this leader has applied in the end.
+// entries that this leader has applied at the end of the run.
 func forgets(seed uint64, mutate func(*consensus.Config)) (leader int, log []string) {
 	config := consensus.Config{}
 	mutate(&config)
@@ -112,8 +112,8 @@ func TestNoVoteForThePredecessor(t *testing.T) {
 	}
 }
 
-// A new incarnation's acknowledgement does not replace its predecessor's before it has become a voter. Of three
-// members, one is lost and one is disconnected. Nothing is committed until the disconnected member returns.
+// A new incarnation's acknowledgements do not count for a majority before the new incarnation has become a voter. Of
+// three members, one is lost and one is disconnected. Nothing is committed until the disconnected member returns.
 func TestMajorityWithoutTheNewOne(t *testing.T) {
 	c := newCluster(3, 0, 1)
 	c.wait(time.Second)
@@ -246,8 +246,8 @@ func TestSpoiledSnapshot(t *testing.T) {
 	}
 }
 
-// A link that is cut for long during a snapshot does not prevent truncation of the log, and neither does a member that
-// never returns. The snapshot is sent again from its start when the member reconnects.
+// A link that is cut for a long time during a snapshot does not prevent truncation of the log, and neither does a
+// member that never returns. The snapshot is sent again from its start when the member reconnects.
 func TestCutInTheMiddleOfASnapshot(t *testing.T) {
 	c := large(1, 20)
 	c.lose(2, 10*time.Millisecond)

@@ -14,7 +14,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// still is an environment in which nothing happens.
+// still is an environment that only has a clock, and discards all messages.
 type still struct {
 	protocol.Env
 	now time.Duration

@@ -70,7 +70,8 @@ func (g *Group) sendChunks() {
 	// abandon changes g.transfers.
 	for _, t := range slices.Clone(g.transfers) {
 		switch {
-		// A finished transfer stays in the list: wanted keeps the log after its index until the member follows the log.
+		// A finished transfer stays in the list: wanted keeps the log after the snapshot's index until the member has
+		// confirmed this index.
 		case t.Done():
 			continue
 		case t.Silent(g.c.Env.Now()):

@@ -78,7 +78,8 @@ func TestAcknowledgedInAnotherTerm(t *testing.T) {
 	}
 }
 
-// A member accepts a message only from the node of the named sender, and not from a lost incarnation.
+// A member accepts a message only if the sending node is the sender named in the message, and not from a lost
+// incarnation.
 func TestDeafToStrangers(t *testing.T) {
 	for name, tc := range map[string]struct {
 		from        geo.NodeID
@@ -133,7 +134,7 @@ func TestPiecesOfOneSnapshot(t *testing.T) {
 	}
 }
 
-// An acknowledgement of a piece counts for the snapshot that it names.
+// An acknowledgement of a piece counts only for the snapshot that it names.
 func TestAnswersToPieces(t *testing.T) {
 	for name, tc := range map[string]struct {
 		from        geo.NodeID
@@ -187,8 +188,8 @@ func TestMembersChangedByTheCurrent(t *testing.T) {
 	}
 }
 
-// The later of two incarnations of a member counts, regardless of the order of messages. The earlier incarnation
-// receives nothing.
+// A member records the latest incarnation of another node, whatever the order of the reports, and sends nothing to
+// earlier incarnations.
 func TestLatestIncarnation(t *testing.T) {
 	env := &mute{}
 	g := New(Config{Members: []geo.NodeID{0, 1, 2}, Env: env, Lead: func(geo.NodeID, uint64) {}})

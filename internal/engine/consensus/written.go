@@ -15,9 +15,10 @@ var _ = checkpoint.Register[quiet]()
 // written saves and loads a member's RawNode: it implements checkpoint.Saver.
 //
 // A restored RawNode must have the role of the original, its followers' progress, and its sent but unacknowledged
-// messages. Otherwise, it would send different messages. Raft has no API for this state and keeps it in fields. All of
-// them are data except two functions, step and tick, which depend on the role. So a new RawNode first reaches the role
-// by an election in a separate group, and then takes over all fields. TestRolesAreWritten compares the functions.
+// messages. Otherwise, it would send different messages. Raft has no API for this state and keeps it in unexported
+// fields. All of them are data except two functions, step and tick, which depend on the role. LoadState therefore lets
+// a new RawNode reach the role by an election in a separate group, and then loads the other fields into it.
+// TestRolesAreWritten compares the functions.
 type written struct{ g *Group }
 
 // SaveState implements checkpoint.Saver.

@@ -11,7 +11,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// What engines refuse of a topology they name as a manifest does.
+// Engines that refuse a topology name its fields as a manifest does.
 func TestRefusedTopologies(t *testing.T) {
 	for _, e := range All() {
 		p, _ := e.Resolve(nil)
@@ -34,8 +34,8 @@ func TestRefusedTopologies(t *testing.T) {
 	}
 }
 
-// Every parameter of every engine accepts the values within its bounds. It rejects all other values with its name, the
-// value and the right values.
+// Every parameter of every engine accepts the values within its bounds. It rejects all other values with an error that
+// contains its name, the value and the valid values.
 func TestBadParameters(t *testing.T) {
 	for _, e := range All() {
 		for _, p := range e.Parameters {

@@ -12,8 +12,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Declarations are complete, and say the same of a name whatever the engine: metrics and dashboards know figures by
-// their names.
+// Declarations are complete. Figures with the same name have the same declaration in all engines, because metrics and
+// dashboards identify figures by name.
 func TestFiguresAreDeclared(t *testing.T) {
 	snake := regexp.MustCompile(`^[a-z]+(_[a-z]+)*$`)
 	first := map[string]protocol.Figure{}
@@ -80,7 +80,7 @@ func TestPageWithoutTable(t *testing.T) {
 	}
 }
 
-// Each topic has its names once, of the kind that was asked for.
+// FiguresAbout returns each name of a topic once, and only names of the requested kind.
 func TestFiguresAbout(t *testing.T) {
 	for _, topic := range protocol.Topics() {
 		counters, gauges := FiguresAbout(topic, protocol.Counter), FiguresAbout(topic, protocol.Gauge)

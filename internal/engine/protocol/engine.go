@@ -28,8 +28,8 @@ type Engine struct {
 	Check func(Params) []*ParamError
 	// Figures lists all figures that replicas report through Readings, for any parameters.
 	Figures []Figure
-	// Aborts lists the reasons of all Aborted outcomes of the engine, for any parameters. Procedures have reasons in
-	// addition.
+	// Aborts lists the reasons of all Aborted outcomes of the engine, for any parameters. Procedures add reasons of their
+	// own.
 	Aborts []string
 	// Roles lists the roles that nodes may have: see RoleHolder.
 	Roles []string
@@ -39,27 +39,27 @@ type Engine struct {
 	// Place, if not nil, returns the placement of rows on nodes; if nil, every region holds all rows. Drivers load the
 	// rows of each node.
 	Place func(*geo.Topology, Params) geo.Layout
-	// TakesGroups is set if Place supports Topology.Groups, and regions that are the home of no row. For other engines,
-	// such a topology is refused.
+	// TakesGroups is set if Place supports Topology.Groups, and regions that are the home of no row. Accepts refuses such
+	// topologies for other engines.
 	TakesGroups bool
 	// NewStore creates an empty store for a node; nil means store.NewHash.
 	NewStore func() store.Store
 	// Isolation, if not nil, returns the isolation level that the database guarantees; nil means strict serializability.
 	Isolation func(Params) isolation.Level
 	// Loses, if not nil, reports that a database with these parameters may lose answered transactions by design. Then no
-	// isolation level holds for all its histories. Checks of a history find the lost transactions, and explorers draw
+	// isolation level holds for all its histories. Checks of a history find the lost transactions, and the explorer draws
 	// other parameters.
 	Loses func(Params) bool
 	// Tolerates, if not nil, returns the losses that the database survives; nil means none.
 	Tolerates func(*geo.Topology, Params) Tolerance
 	// Replaces, if not nil, returns the nodes that new incarnations can replace after they have lost their processes and
-	// state. At any time this is one node, or the nodes of one region in Tolerates. The engine's replicas then implement
-	// Rejoiner. nil means no node.
+	// state. At most one node, or the nodes of one region in Tolerates, may be lost at a time. The engine's replicas then
+	// implement Rejoiner. nil means no node.
 	Replaces func(*geo.Topology, Params) []geo.NodeID
 	// ClockBound, if not nil, returns the largest difference between durations measured by two nodes' clocks, including
 	// jumps, up to which answers are correct. nil means that no answer depends on clocks.
 	ClockBound func(Params) time.Duration
-	// New creates a replica. The parameters were checked.
+	// New creates a replica. The caller has checked the parameters.
 	New func(Config) Replica
 	// Decode decodes a message encoded by AppendTo. It must not panic on any input; procs prepares the transactions in
 	// the message. The message may refer to body, which the caller does not reuse.
@@ -89,21 +89,22 @@ func (e *Engine) Reparametrized(change func(p *Parameter)) *Engine {
 // Tolerance describes the regions that a database may lose permanently without losing any answered transaction, while
 // the remaining regions continue to work.
 type Tolerance struct {
-	// Regions may be lost with all their nodes, Most of them together.
+	// Regions lists the regions that may be lost with all their nodes. At most Most of them may be lost together.
 	Regions []geo.Region
 	Most    int
 	// InFlight is set if the regions may be lost together with the messages in flight from their nodes, which are lost
 	// because a link was cut or the receiver was down.
 	InFlight bool
 	// Settles is the maximum time after the loss until the remaining regions work as if the lost regions had never
-	// existed, provided that the network between them is intact. From then on they answer every transaction of a light
-	// load within Answers. Both are 0 if the protocol only guarantees that every transaction is answered eventually.
+	// existed, provided that the network between them is intact. From then on, under a light load, they answer every
+	// transaction within Answers. Both are 0 if the protocol only guarantees that every transaction is answered
+	// eventually.
 	Settles, Answers time.Duration
 }
 
 // InTime returns Answers for a protocol in which a transaction takes a few steps of the given duration. It allows ten
-// steps, because a lookup of rows is repeated a few times under a light load if other transactions change the rows
-// meanwhile. It adds a second for local work.
+// steps, because even under a light load, other transactions may change rows and make a lookup repeat a few times. It
+// adds a second for local work.
 func InTime(step time.Duration) time.Duration { return 10*step + time.Second }
 
 // Describe returns the tolerance in words, for example "1 of 3 regions".
@@ -120,7 +121,7 @@ func (s Tolerance) Describe(t *geo.Topology) string {
 	// Any region may be lost, so the number is enough and names would add nothing.
 	case len(s.Regions) == len(t.Regions):
 		text = fmt.Sprintf("%d of %d regions", s.Most, len(t.Regions))
-	// Without a number, the text means that all named regions may be lost together.
+	// Without this number, the text would mean that all named regions may be lost together.
 	case len(s.Regions) > s.Most:
 		text = fmt.Sprintf("%d of %s", s.Most, text)
 	}

@@ -44,7 +44,7 @@ func Topics() []Topic {
 	return []Topic{AboutTransactions, AboutBatches, AboutConflicts, AboutLogs, AboutRecovery, AboutWork}
 }
 
-// Units of gauges that are positions on a scale, not counts: their sum over nodes has no meaning.
+// Units of gauges that are positions on a scale, not counts: a sum of them over nodes is meaningless.
 const (
 	UnitPosition = "position" // in a log
 	UnitTerm     = "term"     // of a leader
@@ -68,12 +68,12 @@ var (
 	// TransactionsTaken is the figure of engines whose nodes accept the transactions of their own clients.
 	TransactionsTaken = Figure{
 		Name: "transactions", Kind: Counter, Unit: "transactions", Topic: AboutTransactions,
-		Doc: "Transactions taken from own clients.",
+		Doc: "Transactions accepted from own clients.",
 	}
 	// TransactionsCoordinated is the figure of engines whose nodes coordinate transactions.
 	TransactionsCoordinated = Figure{
 		Name: "transactions", Kind: Counter, Unit: "transactions", Topic: AboutTransactions,
-		Doc: "Transactions taken as a coordinator.",
+		Doc: "Transactions accepted as a coordinator.",
 	}
 	// LogEntries is the figure of engines that count the entries of their logs.
 	LogEntries = Figure{
@@ -124,9 +124,8 @@ type FigureWatch struct {
 // NewFigureWatch returns a watch for a replica without readings so far.
 func NewFigureWatch(e *Engine) *FigureWatch { return &FigureWatch{engine: e} }
 
-// Look checks the readings of the replica at a later time than the last call. It returns an error if the engine does
-// not declare a reading or if a counter is negative or has fallen. Each call must also have the same figures in the
-// same order as the first.
+// Look checks the replica's next readings. It returns an error if the engine does not declare a reading, or if a
+// counter is negative or has fallen. Each call must have the same figures in the same order as the first.
 func (w *FigureWatch) Look(readings []Reading) error {
 	if w.kinds == nil {
 		if err := w.first(readings); err != nil {

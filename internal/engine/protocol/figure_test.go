@@ -10,12 +10,12 @@ var figureEngine = &Engine{Name: "e", Figures: []Figure{
 	{Name: "done", Kind: Counter}, {Name: "open", Kind: Gauge}, {Name: "sometimes", Kind: Counter},
 }}
 
-// A watch accepts all valid changes of counters and gauges, and refuses all others.
+// FigureWatch accepts all valid changes of counters and gauges, and refuses all others.
 func TestFigureWatch(t *testing.T) {
 	readings := func(done, open int64) []Reading { return []Reading{{"done", done}, {"open", open}} }
 	for name, tc := range map[string]struct {
 		looks [][]Reading
-		want  string // the error of the last look; empty for none
+		want  string // substring of the error of the last call of Look; empty for none
 	}{
 		"counters grow and stay":       {[][]Reading{readings(0, 3), readings(2, 3), readings(2, 4)}, ""},
 		"a gauge falls":                {[][]Reading{readings(0, 3), readings(2, 1), readings(2, -1)}, ""},

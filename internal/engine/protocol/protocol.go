@@ -4,20 +4,23 @@
 // (Env.Offload does), reads no clock and opens no socket. Its behavior does not depend on the iteration order of Go
 // maps. All inputs arrive through Start, Submit, Receive and Fire; all effects go through Env. A driver calls these
 // methods one at a time. There are three drivers: package sim runs all replicas in virtual time; package node runs one
-// or all of them in real time over TCP.
+// replica or all replicas in real time over TCP.
 //
 // Links. A driver delivers the messages from one node to another in the order in which they were sent, each exactly
 // once, while both nodes are running. A broken connection resumes at the position where it broke, so a lost link looks
-// like delay. Messages to and from a stopped node are lost. A node that restarts without its log is a new node, with a
-// new incarnation (Config.Incarnation). Drivers let it join the existing database only if the engine supports that
-// (Engine.Replaces, Rejoiner). A link belongs to one incarnation: a message to an earlier incarnation never reaches a
-// later one, and after the first message of a later incarnation, no message of an earlier one arrives. The driver
-// reports the new incarnation to a replica before it delivers any of its messages.
+// like delay. Messages to and from a stopped node are lost.
+//
+// Incarnations. A node that restarts without its log is a new node, with a new incarnation (Config.Incarnation).
+// Drivers let it join the existing database only if the engine supports that (Engine.Replaces, Rejoiner). A link
+// belongs to one incarnation: a message to an earlier incarnation never reaches a later one, and after the first
+// message of a later incarnation, no message of an earlier one arrives. The driver reports the new incarnation to a
+// replica before it delivers any message of that incarnation.
 //
 // Durability. A driver may keep a log of a node's inputs. It writes each input to the log before any effect of the
 // input leaves the node. Because a replica is deterministic, replaying the inputs at their times restores its state.
 // The links then resume at the positions that the two logs show. To all other nodes, a node that restarts with its log
-// has merely paused, so no protocol needs to know about logs. Its clients receive Unknown outcomes.
+// has merely paused, so no protocol needs to know about logs. The clients of the restarted node receive Unknown
+// outcomes.
 //
 // A message is immutable once sent, and so is a transaction once submitted: drivers may pass the same value to several
 // replicas.
@@ -48,8 +51,8 @@ type Message interface {
 	AppendTo(b []byte) []byte
 }
 
-// Timer is the value that a driver passes back when a timer fires. Only its owner knows its meaning. A timer cannot be
-// cancelled; an owner that no longer needs it ignores it.
+// Timer is an opaque value that a driver passes back when a timer fires. A timer cannot be cancelled; the code that set
+// it ignores it if it is no longer needed.
 type Timer struct {
 	Kind uint8
 	Arg  uint64
@@ -68,9 +71,10 @@ type Replica interface {
 	Fire(t Timer)
 	// Pending returns the number of known transactions that the replica has not finished, or 0 if the replica is
 	// quiescent. A replica is not quiescent while another replica lacks data that is not in flight, because drivers
-	// compare copies once all replicas are quiescent. Messages in flight need not be counted: drivers wait for them. Once
-	// all replicas are quiescent, every transaction is answered and every sent message is handled. From then on no row
-	// changes until another transaction is submitted.
+	// compare copies once all replicas are quiescent. Messages in flight need not be counted: drivers wait for them.
+	//
+	// Once all replicas are quiescent, every transaction is answered and every sent message is handled. From then on no
+	// row changes until another transaction is submitted.
 	Pending() int
 	// Readings appends the values of the figures that Engine.Figures declares. Every call appends the same figures in the
 	// same order. It has no side effects.
@@ -86,7 +90,7 @@ type RemoteWork interface {
 	Offloads(peer geo.NodeID, m Message) bool
 }
 
-// RoleHolder is a replica whose nodes have different roles, which a fault in a run's timeline can target.
+// RoleHolder is a replica of an engine whose nodes have different roles. A fault in a run's timeline can target a role.
 type RoleHolder interface {
 	// Roles returns the node's current roles, a subset of Engine.Roles, to the node's knowledge.
 	Roles() []string
@@ -100,7 +104,7 @@ func RolesOf(r Replica) []string {
 	return nil
 }
 
-// ShardLeader is a replica whose nodes lead groups of nodes that hold the same rows.
+// ShardLeader is a replica of an engine in which nodes lead groups of nodes that hold the same rows.
 type ShardLeader interface {
 	// Leads returns the shards (geo.Layout) whose groups the node currently leads, to its knowledge, in ascending order.
 	Leads() []int
@@ -123,8 +127,8 @@ func LeadsOf(r Replica, l *geo.Layout) []string {
 // numberBits is the number of low bits that count the objects of one incarnation of a node, such as batches.
 const numberBits = 40
 
-// NumbersBefore returns the last number of a node's earlier incarnations. The incarnation's numbers start after it, so
-// its objects are never confused with its predecessors' objects.
+// NumbersBefore returns the highest number that a node's earlier incarnations can have used. The incarnation's numbers
+// start after it, so its objects are never confused with its predecessors' objects.
 func NumbersBefore(incarnation uint32) uint64 { return uint64(incarnation) << numberBits }
 
 // IncarnationOf returns the incarnation that a number belongs to. For the last number before an incarnation it returns
@@ -144,7 +148,8 @@ type Rejoiner interface {
 }
 
 // Straggler is a replica that can lag permanently: during a long partition it missed messages that the other replicas
-// have discarded. It refuses its clients. Its Pending never falls to 0, so that drivers do not compare its rows.
+// have discarded. A lagging replica refuses transactions from its clients, and its Pending never falls to 0, so that
+// drivers do not compare its rows.
 type Straggler interface {
 	// Lags reports whether the replica lags permanently.
 	Lags() bool
@@ -156,7 +161,8 @@ func Lags(r Replica) bool {
 	return ok && s.Lags()
 }
 
-// StepCounter is a replica that does work beyond what its messages and store operations show, such as a search in a graph.
+// StepCounter is a replica that does work beyond what its messages and store operations show, such as a search in a
+// graph.
 type StepCounter interface {
 	// Steps returns the number of elementary steps of such work so far. A step costs about one memory access that misses
 	// the cache. Simulators charge CPU time for steps. Steps of Env.Offload are not included.
@@ -175,7 +181,7 @@ type Env interface {
 	// Now returns the time of the node's clock. The clock never goes back. It starts near the database's start time, and
 	// agrees with other nodes' clocks to the extent that their machines' clocks do.
 	Now() time.Duration
-	// Send sends m to another node. A replica must not send to itself; it calls its method instead.
+	// Send sends m to another node. A replica must not send to itself; it calls its own Receive method instead.
 	Send(to geo.NodeID, m Message)
 	// After requests a call of Fire(t) after d.
 	After(d time.Duration, t Timer)
@@ -207,9 +213,9 @@ type Config struct {
 	// transaction, and again between runs while all replicas are quiescent. At all other times only the replica uses it.
 	Store store.Store
 	Env   Env
-	// Shrink divides replicas' limits by 2^Shrink: amounts that they keep, send at a time or consider too large.
-	// Scenarios of a few rows and seconds thus reach states that otherwise need megabytes and minutes. It is 0 for
-	// databases that are measured.
+	// Shrink divides replicas' limits by 2^Shrink: amounts that they keep, send at a time or consider too large. With
+	// lower limits, scenarios of a few rows and seconds reach states that otherwise need megabytes and minutes. Shrink is
+	// 0 for databases that are measured.
 	Shrink uint8
 }
 

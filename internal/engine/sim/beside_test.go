@@ -20,7 +20,7 @@ type thinker struct {
 	seen    *[]thought
 }
 
-// thought is the completion of a piece of work, or with Arg 0 a count.
+// thought is the completion of piece arg of the work or, if arg is 0, a count.
 type thought struct {
 	at  time.Duration
 	arg uint64
@@ -69,7 +69,7 @@ func TestBeside(t *testing.T) {
 				s.At(35*ms, func() { s.Crash(0) })
 				s.At(55*ms, func() { s.Restart(0) })
 			},
-			// The replay repeats the entries of 10 to 30 ms. Events scheduled while the node was down happen when it has
+			// The replay repeats the inputs of 10 to 30 ms. Events that were due while the node was down happen once it has
 			// restarted.
 			want: []thought{{10 * ms, 0}, {20 * ms, 0}, {30 * ms, 1}, {30 * ms, 0},
 				{10 * ms, 0}, {20 * ms, 0}, {30 * ms, 1}, {30 * ms, 0},

@@ -49,8 +49,8 @@ const partBytes = 1 << 12
 // Checkpoint writes a node's state, unless the node is in the middle of a step. A node with a log discards its earlier
 // inputs and restarts from the checkpoint after a crash. If swap is set, the node continues with a new replica read
 // from the checkpoint, and a store with the same rows. In both cases, nothing else in the simulation changes.
-// Checkpoint panics if the state cannot be written or read, or if the state that was read would be written differently.
-// It returns the size of the replica's state in bytes, or 0 if no state was written.
+// Checkpoint panics if the state cannot be written or read, or if the restored state has another encoding. It returns
+// the size of the replica's state in bytes, or 0 if no state was written.
 func (s *Sim) Checkpoint(id geo.NodeID, swap bool) (size int) {
 	n := s.nodes[id]
 	// A crash may remove unsynced inputs, which is no longer possible once a checkpoint includes their effects.
@@ -114,7 +114,7 @@ func (n *node) write(r protocol.Replica) []byte {
 func (n *node) read(w *written) {
 	n.makeReplica()
 	n.store.Reset(0)
-	// A clone, because the replica may keep and change parts of the input.
+	// Pass a copy, because the replica may keep and change parts of the input.
 	err := checkpoint.Read(bytes.Clone(w.replica), n.world(), n.replica)
 	for _, part := range w.rows {
 		if err == nil {

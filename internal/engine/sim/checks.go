@@ -13,17 +13,18 @@ import (
 
 // Invariants of the rows of every engine.
 var (
-	oneValue   = invariant.New("store.one-value", "a version of a row is the same in every copy")
-	notAborted = invariant.New("store.not-aborted", "no copy has a row of a transaction that was answered as aborted")
-	neverBack  = invariant.New("store.never-back", "a row does not return to a version that it had before")
+	oneValue   = invariant.New("store.one-value", "a version of a row has the same value in every copy")
+	notAborted = invariant.New("store.not-aborted",
+		"no copy has a row version of a transaction that was reported as aborted")
+	neverBack = invariant.New("store.never-back", "a row never returns to an earlier version")
 )
 
-// checks holds the simulation's state for checking its nodes' invariants.
+// checks is the simulation's state for checking the invariants of its nodes and their rows.
 type checks struct {
 	*invariant.Checker
 	aborted map[txn.ID]bool
-	wrote   []map[txn.ID]bool         // by node
-	rows    []map[txn.Key]*checkedRow // by node
+	wrote   []map[txn.ID]bool         // by node, the transactions that have written rows there
+	rows    []map[txn.Key]*checkedRow // by node, the last checked version of each row
 }
 
 type checkedRow struct {
@@ -55,7 +56,7 @@ func (s *Sim) Broken() *invariant.Broken {
 	return s.checks.Broken()
 }
 
-// check checks a node after a step. It checks the rows only if the step has touched any.
+// check checks a node after a step. It checks the rows only if the step has accessed the store.
 func (k *checks) check(n *node, touched bool) {
 	// Later violations usually follow from the first, and only the first is reported.
 	if k.Broken() != nil {
@@ -114,7 +115,7 @@ func (k *checks) answered(n *node, o *txn.Outcome) {
 	}
 	k.At(geo.NodeID(n.id), n.s.now)
 	k.aborted[o.ID] = true
-	// The version may precede the answer or follow it; checkRows detects the latter.
+	// The version may be written before or after the answer. checkRows detects a version written afterwards.
 	wrote := slices.ContainsFunc(k.wrote, func(w map[txn.ID]bool) bool { return w[o.ID] })
 	k.That(notAborted, !wrote, "%v is answered as aborted (%s), and a copy has its version of a row", o.ID, o.Reason)
 }

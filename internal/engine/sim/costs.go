@@ -15,13 +15,14 @@ type Costs struct {
 	Step time.Duration
 }
 
-// DefaultCosts are the costs of a node of this repository. Bytes and keys are the values that BenchmarkCosts prints,
+// DefaultCosts are the measured costs of a node. Bytes and keys are the values that BenchmarkCosts prints,
 //
 //	go test ./internal/engine/protocol/calvin -run NONE -bench Costs -benchtime 1000000x
 //
 // on an idle machine. A key operation includes its share of the transaction: decoding, locks, procedure, answer and
-// garbage collection. Of a message's cost, 0.3 us is the protocol's. The remainder is its share of frames, wake-ups and
-// system calls in the real-time driver, which sends messages in batches when it is busy. Steps are the values that
+// garbage collection. The protocol accounts for 0.3 us of a message's cost. The remainder is the message's share of
+// frames, wake-ups and system calls in the real-time driver, which sends messages in batches when it is busy. The step
+// cost is the value that
 //
 //	go test ./internal/engine/protocol/detock -run NONE -bench Resolver
 //

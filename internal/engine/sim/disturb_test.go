@@ -106,7 +106,7 @@ func TestBandwidthComesBack(t *testing.T) {
 		}
 	})
 	s.Run(12 * time.Second)
-	// 1 Mbit/s carries 1000 bytes and a header of 54 in 8.4 ms: 356 in 3 s.
+	// 1 Mbit/s carries 1000 bytes and a header of 54 bytes in 8.4 ms: 356 messages in 3 s.
 	if before < 3600 || under < 330 || under > 360+200 {
 		t.Errorf("%d in 2 s, %d in 3 s at 1 Mbit/s", before, under)
 	}

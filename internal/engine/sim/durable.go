@@ -38,7 +38,7 @@ type input struct {
 	timer protocol.Timer
 }
 
-// again returns a logged message in the form of a message that is not logged.
+// again returns a logged message as an unlogged message, which its sender can send again.
 func (in *input) again() unloggedMessage {
 	return unloggedMessage{in.msg, int32(FrameBytes + in.msg.Size()), in.now}
 }
@@ -46,7 +46,7 @@ func (in *input) again() unloggedMessage {
 // durable is the state that a node keeps across a crash, and the state of a replay.
 type durable struct {
 	initial []initialRow
-	// written is the last checkpoint, or nil. log holds the inputs since then.
+	// written is the last checkpoint, or nil. log holds the inputs since the checkpoint.
 	written *written
 	log     []input
 	// synced is the number of logged inputs that are known to be synced. leaving holds the departures of later outputs,
@@ -213,7 +213,7 @@ func (s *Sim) Restart(id geo.NodeID) {
 // connect opens the new connection of a path, and sends the messages that are not in the receiver's log.
 func (s *Sim) connect(it item) {
 	p := s.path(it.from, it.to)
-	// A node may have crashed or restarted again since, and then another event connects the path.
+	// A node may have crashed or restarted again in the meantime. Then another event connects the path.
 	if it.life != p.connection || s.nodes[p.from].dead || s.nodes[p.to].dead {
 		return
 	}
@@ -221,7 +221,7 @@ func (s *Sim) connect(it item) {
 	p.unlogged.Each(func(m unloggedMessage) { s.carry(p, m) })
 }
 
-// sendDurably sends a message now, or when there is a connection.
+// sendDurably sends a message immediately, or once the path has a connection.
 func (n *node) sendDurably(o *output) {
 	p := n.s.path(n.id, o.to)
 	m := unloggedMessage{o.msg, o.size, n.s.now}
@@ -255,7 +255,7 @@ func (n *node) replay() {
 	if n.written != nil {
 		n.resume()
 	} else {
-		// The same seeds as at the first start, so that the replica draws the same random numbers.
+		// Use the same seeds as at the first start, so that the replica draws the same random numbers.
 		n.seed(*rand.NewPCG(s.c.Seed, uint64(n.id)+1))
 		n.buggify = s.c.Buggify.Node(geo.NodeID(n.id))
 		n.store.Reset(len(n.initial))

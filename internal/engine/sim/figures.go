@@ -9,8 +9,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// figureEvents is the number of events between two readings of metrics. Each reading covers the next node. Reading some
-// twenty metrics takes about as long as an event, and a scenario has hundreds of thousands of events.
+// figureEvents is the number of events between two readings of metrics. Each reading covers one node, in turn. Reading
+// some twenty metrics takes about as long as an event, and a scenario has hundreds of thousands of events.
 const figureEvents = 32
 
 // readOutcome reports an abort whose reason the engine does not declare.

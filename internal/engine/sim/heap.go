@@ -37,7 +37,7 @@ func (h *eventHeap) push(at time.Duration, item int32) {
 func (h *eventHeap) pop() event {
 	first := h.events[0]
 	n := len(h.events) - 1
-	// The last event fills the hole: it moves down from the root to its place.
+	// The last event fills the hole: it moves down from the root to its position.
 	e := h.events[n]
 	h.events = h.events[:n]
 	if n == 0 {

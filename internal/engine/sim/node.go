@@ -17,12 +17,12 @@ import (
 )
 
 // timerLate is a behaviour that every protocol must tolerate: a timer never fires early, but may fire late.
-var timerLate = buggify.New("sim.timer-late", "A timer fires after twice its time")
+var timerLate = buggify.New("sim.timer-late", "A timer fires after twice its duration")
 
 // core is a node's CPU: it serves a single item at a time.
 type core struct {
 	busy       bool
-	head, tail int32 // of the queue of items, linked by next
+	head, tail int32 // first and last item of the queue, linked by next; head is -1 if the queue is empty
 	queued     int
 	out        []output // outputs of the current step, sent at its end
 	logged     int      // number of inputs in the node's log when the current step started, including the step's input
@@ -67,13 +67,13 @@ type node struct {
 	replica protocol.Replica
 	worker  protocol.StepCounter // the replica, if it implements protocol.StepCounter
 	offload protocol.RemoteWork
-	figures *protocol.FigureWatch // of the replica; nil until its first reading
+	figures *protocol.FigureWatch // checks the readings of the replica; nil until the first reading
 	store   store.Store
 	rng     *rand.Rand
 	pcg     *rand.PCG // the source of rng
 	buggify *buggify.Node
-	offset  time.Duration // of its clock from the simulation's clock
-	least   time.Duration // lower bound of its clock, set when the clock is changed
+	offset  time.Duration // offset of the node's clock from the simulation's clock
+	least   time.Duration // lower bound of the node's clock, set when the clock is changed
 
 	slow      int64         // additional CPU time in percent
 	hold      time.Duration // delay of the outputs of holdShare percent of its steps
@@ -82,8 +82,8 @@ type node struct {
 	// held holds the completion times of steps of this life whose outputs have not left, or leave at this instant.
 	held queue.Queue[time.Duration]
 
-	// incarnation is the incarnation of this process. known holds, by node, the incarnation of the other node that its
-	// link leads to; nil if all are first incarnations.
+	// incarnation is the incarnation of this process. known[p] is the incarnation of node p that this node's link leads
+	// to; known is nil if all are first incarnations.
 	incarnation uint32
 	known       []uint32
 
@@ -129,7 +129,7 @@ func (n *node) steps() int64 {
 type output struct {
 	to      int32
 	size    int32
-	life    uint32           // the incarnation of the receiver that is meant
+	life    uint32           // the incarnation of the intended receiver
 	msg     protocol.Message // nil for an outcome
 	outcome txn.Outcome
 }
@@ -167,7 +167,7 @@ func (n *node) stale(it *item) bool {
 func (n *node) next() {
 	for !n.busy && n.head >= 0 {
 		i := n.take(n.s)
-		if n.stale(&n.s.items[i]) { // the sender has restarted in the meantime, and sends it again
+		if n.stale(&n.s.items[i]) { // the sender has restarted in the meantime, and sends the message again
 			n.s.release(i)
 			continue
 		}
@@ -231,7 +231,7 @@ func (n *node) slowed(cost time.Duration) time.Duration {
 	return cost + cost*time.Duration(n.slow)/100
 }
 
-// offloads reports whether another server than the node's CPU handles a message from or to a peer.
+// offloads reports whether a server other than the node's CPU handles a message from or to a peer.
 func (n *node) offloads(peer int32, m protocol.Message) bool {
 	return n.offload != nil && n.offload.Offloads(geo.NodeID(peer), m)
 }
@@ -364,7 +364,7 @@ func (n *node) Send(to geo.NodeID, m protocol.Message) {
 
 // After implements protocol.Env.
 func (n *node) After(d time.Duration, t protocol.Timer) {
-	// Also during a replay, which must draw the same random decisions.
+	// Decide this during a replay, too: the replay must make the same random decisions as the original run.
 	if n.buggify != nil && n.Buggify(timerLate) {
 		d *= 2
 	}

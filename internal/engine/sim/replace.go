@@ -12,9 +12,9 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Replacement. If the engine supports it, another node can replace a node that has no log and loses its process. Links
-// belong to incarnations. The first frame of a new incarnation announces it to a peer, after all frames of the old
-// incarnation, and opens the link in the other direction. Earlier messages of the peer are meant for the old
+// Replacement. If the engine supports it, a new incarnation can replace a node that has no log and has lost its
+// process. Links belong to incarnations. The first frame of a new incarnation announces it to a peer, after all frames
+// of the old incarnation, and opens the link in the other direction. Earlier messages of the peer are meant for the old
 // incarnation and are lost.
 
 // helloBytes is the size in bytes of the frame that announces a new incarnation.
@@ -34,7 +34,7 @@ func (s *Sim) Replace(id geo.NodeID) {
 	n.life++
 	n.incarnation++
 	n.held, n.released = queue.Queue[time.Duration]{}, s.now
-	// Another seed for each incarnation: the predecessor's random numbers must not be repeated.
+	// Use another seed for each incarnation: the predecessor's random numbers must not be repeated.
 	n.seed(*rand.NewPCG(s.c.Seed, uint64(n.incarnation)<<32|uint64(n.id)+1))
 	everywhere := rowsEverywhere(n.store)
 	n.store.Reset(len(everywhere))
@@ -62,8 +62,8 @@ func (s *Sim) Replace(id geo.NodeID) {
 	}
 }
 
-// FullyReplicated reports whether every live node reports that everything that it stores has its full number of copies,
-// new incarnations included. The engine's replicas must be protocol.Rejoiners.
+// FullyReplicated reports whether all live nodes, including new incarnations, report that the data that they store has
+// its full number of copies. The engine's replicas must be protocol.Rejoiners.
 func (s *Sim) FullyReplicated() bool {
 	return !slices.ContainsFunc(s.nodes, func(n *node) bool { return !n.dead && !n.replica.(protocol.Rejoiner).FullyReplicated() })
 }
@@ -87,7 +87,7 @@ func (n *node) knows(peer int32) uint32 {
 	return n.known[peer]
 }
 
-// meet directs the link to another node to its new incarnation.
+// meet directs this node's link with a peer to the peer's new incarnation.
 func (n *node) meet(peer int32, incarnation uint32) {
 	if n.known == nil {
 		n.known = make([]uint32, len(n.s.nodes))

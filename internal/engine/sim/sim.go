@@ -1,10 +1,10 @@
-// Package sim runs a database in virtual time, as a discrete-event simulation: the replicas that also run as real
-// nodes, on a simulated network and with a simulated CPU each. Minutes of a database take seconds, and the same seed
-// gives the same events, byte for byte.
+// Package sim runs a database in virtual time, as a discrete-event simulation. It runs the same replicas as real nodes
+// do, each with a simulated CPU, on a simulated network. Minutes of a database take seconds, and the same seed gives
+// the same events, byte for byte.
 //
 // Network. Every pair of nodes has a connection in each direction, a geo.Path over the link of their regions. Every
-// client machine has such connections to the nodes of its region. Messages are passed by pointer, but their Size counts
-// on the wire.
+// client machine has such connections to the nodes of its region. Messages are passed by pointer, but the network
+// charges for their Size.
 //
 // CPU. A node is a single server with a queue of messages, transactions and timers. When an item reaches the front, the
 // replica's method runs in no virtual time, and its time is charged afterwards: see Costs. The replica's messages leave
@@ -44,8 +44,8 @@ type Config struct {
 	Coordinators geo.Coordinators
 	// Costs are the costs of a node's CPU. The zero value is a CPU that takes no time; see DefaultCosts.
 	Costs Costs
-	// ClockOffsets holds the offset of each node's clock from the simulation's, by NodeID; a positive offset is ahead;
-	// empty for perfect clocks.
+	// ClockOffsets holds the offset of each node's clock from the simulation's clock, by NodeID. A positive offset is a
+	// clock that is ahead. It is empty for perfect clocks.
 	ClockOffsets []time.Duration
 	// ProbeEvery is the interval at which round trips between regions are measured; 0 for never.
 	ProbeEvery time.Duration
@@ -88,10 +88,10 @@ type Sim struct {
 	cutNodes map[[2]int32]bool // by sender and receiver
 	perSite  int               // nodes per region
 	traffic  [][]geo.Traffic
-	requests []geo.Traffic // by region, of its clients
-	answers  []geo.Traffic // by region, to its clients
+	requests []geo.Traffic // by region, traffic from clients
+	answers  []geo.Traffic // by region, traffic to clients
 	probes   int
-	samples  [][][]time.Duration // by region and region
+	samples  [][][]time.Duration // round-trip times by region of the sender and of the receiver
 	handled  uint64
 	instant  instant
 	checks   *checks            // nil without Config.Check
@@ -215,7 +215,7 @@ func (s *Sim) setCut(a, b geo.Region, cut bool) {
 	for _, p := range s.all {
 		from, to := t.RegionOf(geo.NodeID(p.from)), t.RegionOf(geo.NodeID(p.to))
 		if from == a && to == b || from == b && to == a {
-			// Let recut decide: a path between these regions may still be cut by CutNodes, or the reverse.
+			// Let recut decide: Cut and CutNodes may both require that the path is cut.
 			s.recut(p)
 		}
 	}
@@ -467,8 +467,8 @@ type item struct {
 	from int32
 	size int32
 	next int32 // in a node's queue or the free list
-	// of the node, or of a message's connection, that the item belongs to; for messages without logs, the receiver's
-	// incarnation
+	// life identifies what the item belongs to: a life of the node; for a message, a connection with Config.Durable, and
+	// otherwise an incarnation of the receiver. For onReplaced, it is the new incarnation.
 	life    uint32
 	msg     protocol.Message
 	t       *txn.Transaction

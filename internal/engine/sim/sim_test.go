@@ -89,9 +89,10 @@ func TestTimes(t *testing.T) {
 	}{
 		"free CPU, local":  {0, sim.Costs{}, hop},
 		"free CPU, remote": {1, sim.Costs{}, hop + 100*time.Millisecond},
-		// A submission with one key operation; a timer and an answer.
+		// A submission with one key operation takes one step, and a timer with an answer takes another.
 		"local": {0, costs, hop + (10*time.Microsecond + request + time.Microsecond) + (20*time.Microsecond + answer)},
-		// A submission of 20 bytes and a message of 1000; that message and a message of 24; that message and an answer.
+		// The node of the client handles a submission of 20 bytes and sends a message of 1000 bytes. The first region
+		// receives it and sends a message of 24 bytes. The client's node receives that message and sends an answer.
 		"remote": {1, costs, hop + 100*time.Millisecond + (20*time.Microsecond + request + 100*time.Microsecond) +
 			(20*time.Microsecond + 102400*time.Nanosecond) + (20*time.Microsecond + 2400*time.Nanosecond + answer)},
 	} {
@@ -335,10 +336,10 @@ func TestEpochsFollowTheFastestClock(t *testing.T) {
 	}
 }
 
-// BenchmarkSimulator is the quickstart: 2 regions x 2 partitions, 100 ms, 100 clients per region, 40 s.
+// BenchmarkSimulator simulates the quickstart: 2 regions x 2 partitions, 100 ms, 100 clients per region, 40 s.
 func BenchmarkSimulator(b *testing.B) { benchmark(b, 100, 40*time.Second) }
 
-// BenchmarkManyClients has 100,000 clients per region for a second.
+// BenchmarkManyClients simulates 100,000 clients per region for a second.
 func BenchmarkManyClients(b *testing.B) { benchmark(b, 100_000, time.Second) }
 
 func benchmark(b *testing.B, clients int, length time.Duration) {
@@ -495,7 +496,7 @@ func TestRestartNoticesChance(t *testing.T) {
 }
 
 // A version that a node has lost with its disk does not count: its transaction may be aborted. A version that still
-// exists does.
+// exists counts.
 func TestLostVersionsAreNoVersions(t *testing.T) {
 	for name, tc := range map[string]struct {
 		keep int
@@ -572,7 +573,8 @@ func TestUnderwayToRestartedNode(t *testing.T) {
 	}
 }
 
-// moody reports to the first node which of the replicas it is.
+// moody is a replica with a number that differs in each process. It sends this number to the first node, so a replay
+// sends other messages than the original run.
 type moody struct {
 	c    protocol.Config
 	mood byte

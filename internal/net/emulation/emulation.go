@@ -89,7 +89,7 @@ func NewNetwork(namespace, database, uid string, t *geo.Topology) *Network {
 	for _, row := range t.Links {
 		var links []Link
 		for _, l := range row {
-			// connections that are delayed outside of the process use the kernel's congestion control
+			// The kernel controls the congestion of connections that are delayed outside the process.
 			l.Congestion = geo.CongestionOpen
 			links = append(links, Link{Link: l})
 		}
@@ -154,8 +154,8 @@ type Cluster interface {
 	Get(ctx context.Context, namespace, name string, into Object) error
 	// List reads the objects with the given labels from the API server, not from a cache.
 	List(ctx context.Context, namespace string, labels map[string]string, into runtime.Object) error
-	// Ensure creates obj, or updates the labels and the data of the existing object to those of obj. The database owns
-	// the object.
+	// Ensure creates obj, or updates the labels and the data of the existing object to match obj. The database owns the
+	// object.
 	Ensure(ctx context.Context, obj Object) error
 	// Create creates obj. The database owns it.
 	Create(ctx context.Context, obj Object) error
@@ -206,7 +206,7 @@ func (None) Prepare(*Network, string, *corev1.PodSpec) {}
 // Ensure does nothing.
 func (None) Ensure(context.Context, *Network) error { return nil }
 
-// Observe reports the network as injected, with a message that nothing is.
+// Observe reports the network as injected, with a message that states that there is no emulation.
 func (b None) Observe(context.Context, *Network) (State, error) {
 	return State{Injected: true, Reason: "NotInjected", Message: "nothing is injected: " + b.Why}, nil
 }
@@ -218,7 +218,7 @@ func resourceOf(quantity string) resource.Quantity { return resource.MustParse(q
 
 func hostPort(host string, port int) string { return net.JoinHostPort(host, strconv.Itoa(port)) }
 
-// running returns state if every pod runs. Otherwise it returns a state that names a pod that does not.
+// running returns state if every pod runs. Otherwise it returns a state that names a pod that is not running.
 func running(n *Network, state State) State {
 	for _, p := range n.Pods {
 		if !p.Running {

@@ -28,8 +28,8 @@ import (
 const (
 	// SidecarName is the name of the sidecar container and of its volume.
 	SidecarName = "geobench-wan"
-	// SidecarPort is the name of the sidecar's metrics port, SidecarAdminPort the name of its administration port, which
-	// only the operator uses.
+	// SidecarPort is the name of the sidecar's metrics port. SidecarAdminPort is the name of its administration port,
+	// which only the operator uses.
 	SidecarPort      = "wan"
 	SidecarAdminPort = "wan-admin"
 	// sidecarCredentials is the name of the volume with the credentials that only the sidecar uses.
@@ -47,13 +47,14 @@ const (
 type Sidecars interface {
 	// Status returns the status of the sidecar at host:port.
 	Status(ctx context.Context, addr string) (*wan.Status, error)
-	// Log returns the log of the sidecar at host:port. Its clock is ahead of the caller's by ahead, with an error of at
-	// most within.
+	// Log returns the log of the sidecar at host:port. The sidecar's clock is ahead of the caller's clock by ahead, with
+	// an error of at most within.
 	Log(ctx context.Context, addr string) (log *wan.Log, ahead, within time.Duration, err error)
 }
 
-// Sidecar is the backend that runs `geobench wan` next to the program of each pod, in the pod's network namespace. The
-// cluster must only permit the capability NET_ADMIN for that container; the kernel need not support netem.
+// Sidecar is the backend that runs `geobench wan` next to the program of each pod, in the pod's network namespace. All
+// that the backend requires of a cluster is the capability NET_ADMIN for that container; the kernel need not support
+// netem.
 //
 // For each region, a ConfigMap describes the links from the other pods to the region's pods, because a sidecar delays
 // the packets that its pod receives. Peers are identified by host names, which sidecars look up every second, so pods
@@ -64,8 +65,8 @@ type Sidecar struct {
 	Sidecars Sidecars
 	// Image is the container image with the geobench binary.
 	Image string
-	// Credentials is a volume in the pod's namespace with the credentials by which the sidecars authenticate the
-	// operator. Its name is replaced.
+	// Credentials is a volume in the pod's namespace with the credentials by which the sidecars authenticate the operator.
+	// Prepare replaces the volume's name.
 	Credentials corev1.Volume
 	// ConfigName returns the name of a region's ConfigMap.
 	ConfigName func(n *Network, region string) string
@@ -106,7 +107,7 @@ func (s *Sidecar) Check(n *Network) error {
 			sizes = append(sizes, len(file))
 		}
 		slices.Sort(sizes)
-		size, fit := 0, 0 // from the longest file, so that any selection of fit files fits
+		size, fit := 0, 0 // = fit counts from the longest file, so that any fit files fit
 		for _, bytes := range slices.Backward(sizes) {
 			if size += bytes; size <= corev1.MaxSecretSize { // also the limit of a ConfigMap
 				fit++
@@ -134,8 +135,8 @@ func SidecarSecurity() *corev1.SecurityContext {
 	}
 }
 
-// Prepare adds the sidecar to a pod as an init container that keeps running. The emulated network therefore exists
-// before the program starts and until after it ends.
+// Prepare adds the sidecar to a pod as an init container that keeps running. The emulated network therefore exists from
+// before the program starts until after it exits.
 func (s *Sidecar) Prepare(n *Network, region string, pod *corev1.PodSpec) {
 	file := commonKey
 	if pod.RestartPolicy != corev1.RestartPolicyNever { // a node, which has a separate file
@@ -195,7 +196,7 @@ func (s *Sidecar) configs(n *Network, region string, generation int64) (map[stri
 	for from, name := range n.Regions {
 		c.Links = append(c.Links, link(name, n.Links[from][own]))
 		hosts, generators := s.Hosts(n, name)
-		// The order keeps pods with consecutive numbers adjacent, which package hostlist writes as one entry.
+		// Sort the pods so that pods with consecutive numbers are adjacent: package hostlist writes them as a single entry.
 		for _, pod := range slices.SortedFunc(maps.Keys(hosts), inOrder) {
 			for _, host := range hosts[pod] {
 				all = append(all, wan.Peer{Host: host, Region: name})
@@ -218,8 +219,8 @@ func (s *Sidecar) configs(n *Network, region string, generation int64) (map[stri
 	files := map[string]string{}
 	nodes, _ := s.Hosts(n, region)
 	for _, pod := range append(slices.Sorted(maps.Keys(nodes)), "") {
-		// A pod is not its own peer: packets to its own hosts are not delayed. DeleteFunc needs a clone, because all is
-		// used again.
+		// A pod is not its own peer: packets to its own hosts are not delayed. Clone the list, because the other pods' files
+		// need it unchanged.
 		c.Peers = slices.DeleteFunc(slices.Clone(all), func(peer wan.Peer) bool { return slices.Contains(nodes[pod], peer.Host) })
 		for i := range n.Phases {
 			// The phases are shared by all pods' files, so remove the previous pod's cuts.
@@ -279,7 +280,7 @@ func (s *Sidecar) Config(n *Network, region, pod string) (*wan.Config, error) {
 }
 
 func link(from string, l Link) wan.Link {
-	// A sidecar accepts only correlations below 1: with a correlation of 1, the first packet would decide about all
+	// A sidecar accepts only correlations below 1: with a correlation of 1, the first packet would decide the fate of all
 	// others.
 	return wan.Link{
 		From: from, DelayMicros: l.Delay.Microseconds(), JitterMicros: l.Jitter.Microseconds(), LossPPM: l.LossPPM,
@@ -322,7 +323,7 @@ func (s *Sidecar) ensureConfig(ctx context.Context, n *Network, region string) (
 	case !apierrors.IsNotFound(err):
 		return 0, err
 	}
-	// Build the files with the old generation first: they are equal only if nothing but the generation would change.
+	// Build the files with the old generation first: they equal the existing files exactly if nothing has changed.
 	files, err := s.configs(n, region, generation)
 	if err != nil {
 		return 0, err
@@ -351,7 +352,7 @@ func GenerationOf(o metav1.Object) int64 {
 	return g
 }
 
-// Observe asks the sidecar of every pod whether it uses the current configuration.
+// Observe queries the sidecar of every pod and reports whether all sidecars use the current configuration.
 func (s *Sidecar) Observe(ctx context.Context, n *Network) (State, error) {
 	want := map[string]int64{}
 	for _, region := range n.Regions {
@@ -376,7 +377,8 @@ func (s *Sidecar) Observe(ctx context.Context, n *Network) (State, error) {
 	problems := make([]string, len(n.Pods))
 	var group sync.WaitGroup
 	for i, p := range n.Pods {
-		// Query all sidecars concurrently: each that does not answer would otherwise delay the others by its timeout.
+		// Query all sidecars concurrently. Otherwise each sidecar that does not answer would delay the other queries by its
+		// timeout.
 		group.Go(func() { problems[i] = s.problem(ctx, p, want[p.Region]) })
 	}
 	group.Wait()
@@ -393,8 +395,8 @@ func (s *Sidecar) Observe(ctx context.Context, n *Network) (State, error) {
 	return state, nil
 }
 
-// different returns the name of the first file, in the order of names, that has other content than wanted, is missing,
-// or is not wanted. It returns an empty string if there is none.
+// different returns the first file name, in alphabetical order, whose content differs between have and want, or that
+// only one of them contains. It returns an empty string if there is none.
 func different(have, want map[string]string) string {
 	all := maps.Clone(want)
 	maps.Copy(all, have)

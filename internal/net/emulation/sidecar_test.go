@@ -28,7 +28,7 @@ func (c oneConfigMap) Get(_ context.Context, _, _ string, into Object) error {
 	return nil
 }
 
-// If the ConfigMap contains files that the operator has not written, the message names the file and the ConfigMap.
+// If a file in the ConfigMap was not written by the operator, the message names the file and the ConfigMap.
 func TestObserveNamesTheFileThatIsDifferent(t *testing.T) {
 	n := &Network{Namespace: "lab", Database: "d", Regions: []string{"eu"}, Links: [][]Link{{{}}}}
 	s := &Sidecar{
@@ -67,8 +67,8 @@ func TestObserveNamesTheFileThatIsDifferent(t *testing.T) {
 	}
 }
 
-// If a pod has two hosts, because it has a separate Service, other pods delay and cut off both hosts. The pod's own
-// file contains neither.
+// A pod with a separate Service has two hosts. Other pods delay and cut off packets from both hosts. The pod's own file
+// contains neither host.
 func TestPodsWithTwoHosts(t *testing.T) {
 	n := &Network{Namespace: "lab", Database: "d", Regions: []string{"eu", "us"}, Links: [][]Link{{{}, {}}, {{}, {}}}}
 	n.Phases = []Phase{{From: time.Unix(1, 0), Links: n.Links, Cuts: []Cut{{From: []string{"d-us-0"}, To: []string{"d-eu-0"}}}}}
@@ -95,7 +95,7 @@ func TestPodsWithTwoHosts(t *testing.T) {
 }
 
 // wide returns a network with the given numbers of regions and of nodes per region, all with names of the maximum
-// length, and its Sidecar.
+// length, and a Sidecar for that network.
 func wide(regions, nodes int) (*Network, *Sidecar) {
 	n := &Network{Namespace: strings.Repeat("n", 63), Database: strings.Repeat("d", 27)}
 	for r := range regions {
@@ -119,8 +119,8 @@ func wide(regions, nodes int) (*Network, *Sidecar) {
 	}
 }
 
-// lasting adds phases to the network. In each, all links change, and a node of the first region is cut off from the
-// nodes of the other regions.
+// lasting adds phases to the network. In each phase, all links change, and a node of the first region is cut off from
+// the nodes of the other regions.
 func lasting(n *Network, s *Sidecar, phases int) {
 	for i := range phases {
 		p := Phase{From: time.Date(2026, 1, 2, 3, 4, i, 123456789, time.UTC), Cuts: []Cut{{}}}
@@ -198,7 +198,7 @@ func TestFilesThatDoNotFitAreRefused(t *testing.T) {
 	}
 }
 
-// A pod's file lists all other pods as peers. A phase cuts off only the pods that it names.
+// A pod's file lists all other pods as peers, and the pod is cut off only from the pods that a phase names.
 func TestPhasesCutOffPods(t *testing.T) {
 	n, s := wide(2, 12)
 	lasting(n, s, 2)

@@ -49,7 +49,7 @@ func (p *Prober) exchange(ctx context.Context, to *peer, addr string, tick <-cha
 		return err
 	}
 	defer conn.Close()
-	// Closing the connection is what unblocks a pending read or write when ctx ends.
+	// Closing the connection unblocks a pending read or write when ctx ends.
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
 	defer stop()
 	region := p.db.Topology.RegionOf(to.id)

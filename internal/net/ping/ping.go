@@ -1,13 +1,13 @@
 // Package ping measures round trips between the pods of a database that does not integrate with Geobench. The prober of
-// each pod sends small UDP packets to the probers of all other pods, which send them back. It reports its measurements
-// over the administration protocol (package admin), like the nodes of native engines. A prober needs no privileges. Its
-// packets take the same path as all other packets of the pod: through the emulated network.
+// each pod sends small UDP packets to the probers of all other pods, which send them back. A prober reports its
+// measurements over the administration protocol (package admin), like the nodes of native engines. A prober needs no
+// privileges. Its packets take the same path as all other packets of the pod: through the emulated network.
 //
 // If the pods' connections pass through a service mesh, UDP packets bypass the mesh, which carries no UDP. The prober
 // then also measures round trips over TCP connections, which pass through the mesh like the connections of other
 // programs. The difference is the delay that the mesh adds to a link.
 //
-// The same port serves two measurements for people and tests: packet loss (Measure) and throughput (Stream).
+// The same port serves two further measurements, for users and tests: packet loss (Measure) and throughput (Stream).
 package ping
 
 import (
@@ -98,9 +98,10 @@ type peer struct {
 	// reached is set once the peer has answered a packet.
 	reached bool
 	sent    int64
-	// short counts the latest consecutive round trips that were shorter than declared, long those that were not shorter.
-	// first is the start of the current series of long round trips. complete is the time since which the link is as long
-	// as declared, or zero if it is not; it is the first of a series that reached believed.
+	// short is the number of latest consecutive round trips that were shorter than declared, and long the number of those
+	// that were not. first is the end of the first round trip in the current series of long ones. complete is the time
+	// since which the link has been as long as declared, or zero if it is not; it is the value of first for a series that
+	// reached believed.
 	short, long     int
 	first, complete time.Time
 }
@@ -131,7 +132,7 @@ func New(db *deploy.Database, self geo.NodeID, conn net.PacketConn, log *slog.Lo
 	}
 	p.process, p.token = hex.EncodeToString(b[:8]), binary.BigEndian.Uint64(b[8:])
 	for i := range db.Nodes {
-		// itself, or absent because the region has fewer pods than another
+		// Skip this node, and node numbers that are absent because their region has fewer pods than another region.
 		if geo.NodeID(i) == self || db.Nodes[i].Admin == "" {
 			continue
 		}
@@ -144,7 +145,7 @@ func New(db *deploy.Database, self geo.NodeID, conn net.PacketConn, log *slog.Lo
 	return p, nil
 }
 
-// Run measures and answers until ctx ends, and returns nil then.
+// Run sends packets to the other probers and answers theirs until ctx ends. It then returns nil.
 func (p *Prober) Run(ctx context.Context) error {
 	var group sync.WaitGroup
 	defer group.Wait()
@@ -172,7 +173,7 @@ func (p *Prober) Run(ctx context.Context) error {
 		if err != nil {
 			continue // an ICMP error caused by an earlier packet, for example because nothing listens at its destination
 		}
-		// Take the time before anything else, so that the work below does not count as round trip.
+		// Take the time before anything else, so that the work below does not count towards the round trip.
 		at := time.Since(p.start)
 		m, ok := parse(b[:n])
 		switch {
@@ -339,7 +340,8 @@ func (w *window) record(second int64, rtt time.Duration) {
 func (w *window) merged(second int64) *hdrhistogram.Histogram {
 	var all *hdrhistogram.Histogram
 	for i, h := range w.rtts {
-		// A slot keeps old round trips until a new one overwrites it, for example while the peer does not answer.
+		// A slot keeps its round trips until a new round trip overwrites them. They may be old, for example if the peer has
+		// not answered for a while.
 		if h == nil || w.second[i] <= second-slots {
 			continue
 		}
@@ -486,7 +488,8 @@ type Figures struct {
 	RTTMicroseconds map[string]int64 `json:"rttMicroseconds"`
 }
 
-// Measure sends count packets to a prober, one per each, waits up to wait for the last answers, and returns a summary.
+// Measure sends count packets to a prober, one per interval each. It waits up to wait for the last answers, and returns
+// a summary.
 func Measure(ctx context.Context, addr string, count int, each, wait time.Duration) (*Figures, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "udp", addr)
 	if err != nil {
@@ -531,7 +534,7 @@ func Measure(ctx context.Context, addr string, count int, each, wait time.Durati
 		case <-tick.C:
 		}
 	}
-	// The goroutine ends only at the deadline, also if every answer has arrived.
+	// The goroutine ends only at the deadline, even if every answer has arrived.
 	_ = conn.SetReadDeadline(time.Now().Add(wait))
 	<-done
 	f := &Figures{Sent: int64(count), Received: received, LossPPM: (int64(count) - received) * 1_000_000 / int64(count)}
@@ -565,6 +568,7 @@ func Stream(ctx context.Context, addr string, lasting time.Duration) (int64, err
 	if _, err := io.ReadFull(conn, total[:]); err != nil {
 		return 0, err
 	}
-	// The elapsed time includes the delivery of buffered data, because the total arrives after the last byte of it.
+	// The elapsed time includes the delivery of buffered data, because the sink sends the total after the last byte has
+	// arrived.
 	return int64(float64(binary.BigEndian.Uint64(total[:])) * 8 / time.Since(start).Seconds()), nil
 }

@@ -22,7 +22,7 @@ import (
 // pair starts two probers, in different regions, on loopback.
 func pair(t *testing.T) (a, b *Prober) { return pairOf(t, false) }
 
-// pairOf is like pair; meshed reports whether a mesh carries the pods' connections.
+// pairOf is like pair. If meshed is set, the database is declared to use a service mesh.
 func pairOf(t *testing.T, meshed bool) (a, b *Prober) {
 	t.Helper()
 	db := &deploy.Database{Name: "db", Incarnation: "i", Meshed: meshed, Topology: geo.Topology{
@@ -118,8 +118,8 @@ func TestProbersMeasureEachOther(t *testing.T) {
 	}
 }
 
-// The measurements through the mesh use TCP, those below it UDP. The status of the link reports the former, which
-// transactions use.
+// Round trips through the mesh are measured with TCP, and below the mesh with UDP. The status of the link reports the
+// round trips through the mesh, because transactions use it.
 func TestProbersInAMesh(t *testing.T) {
 	a, b := pairOf(t, true)
 	const enough = 3
@@ -170,7 +170,8 @@ func TestProbersInAMesh(t *testing.T) {
 	}
 }
 
-// The sink reports the number of bytes that it discarded, however few, including packets that are not probes.
+// The sink reports the number of bytes that it discarded, however few they are, and also if they have the size of a
+// packet without being a probe.
 func TestSinkCounts(t *testing.T) {
 	sink, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -263,7 +264,7 @@ func FuzzParse(f *testing.F) {
 func TestJudge(t *testing.T) {
 	const least = 95 * time.Millisecond
 	for name, tc := range map[string]struct {
-		rtts string // s is a short round trip, l a long one; they are a second apart
+		rtts string // = s is a short round trip, l a long round trip; one per second
 		want int    // the second since which the link is complete, or -1 if it is not
 	}{
 		"long from the start":       {"lllll", 0},

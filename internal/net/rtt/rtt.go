@@ -36,7 +36,7 @@ func MeshLink(below, through *hdrhistogram.Histogram) *v1alpha1.MeshLink {
 		return nil
 	}
 	samples := min(below.TotalCount(), through.TotalCount())
-	// Fewer round trips do not determine a median.
+	// A median of fewer round trips would be unreliable.
 	if samples < MinSamples {
 		return nil
 	}
@@ -45,8 +45,8 @@ func MeshLink(below, through *hdrhistogram.Histogram) *v1alpha1.MeshLink {
 }
 
 // Measure merges the nodes' measurements for each pair of regions, in topology order. A region with one node has no
-// link to itself: alone reports whether a region has only one node. If alone is nil, the topology decides for all
-// regions alike.
+// link to itself: alone reports whether a region has only one node. If alone is nil, Measure uses the topology's number
+// of nodes per region.
 func Measure(t *geo.Topology, nodes []admin.Status, alone func(geo.Region) bool) ([]Link, error) {
 	if alone == nil {
 		alone = func(geo.Region) bool { return t.Partitions*t.Replicas == 1 }

@@ -35,10 +35,11 @@ func cpu(tb testing.TB, pid int) time.Duration {
 	return time.Duration(ticks) * clockTick
 }
 
-// BenchmarkWAN compares a bare pair of namespaces with a pair that has a sidecar on each side. It reports the deviation
-// of round trips from twice the delay, halved, as the error of one direction; the TCP throughput; and the processor
-// share of the receiver's sidecar during the transfer. The error includes the bare network's own round trip, which is
-// reported so that readers can subtract it.
+// BenchmarkWAN compares a bare pair of namespaces with a pair that has a sidecar on each side. It reports the error of
+// one direction, the TCP throughput, and the processor share of the receiver's sidecar during the transfer.
+//
+// The error is half the difference between the round trip and twice the delay. It includes the bare network's own round
+// trip, which the benchmark reports so that readers can subtract it.
 func BenchmarkWAN(b *testing.B) {
 	for _, bench := range []struct {
 		name    string

@@ -33,9 +33,9 @@ const (
 type FailPolicy string
 
 const (
-	// FailOpen lets them pass without emulation.
+	// FailOpen lets these packets pass without emulation.
 	FailOpen FailPolicy = "Open"
-	// FailClosed drops them.
+	// FailClosed drops these packets.
 	FailClosed FailPolicy = "Closed"
 )
 
@@ -43,8 +43,8 @@ const (
 type Distribution string
 
 const (
-	// Wander is the jitter of the BuiltIn emulation (see geo.Path): the deviation changes linearly between uniform draws,
-	// so slowly that no packet overtakes another and that the mean and the median are as declared.
+	// Wander is the jitter of the BuiltIn emulation (see geo.Path). The deviation changes linearly between uniform draws,
+	// so slowly that no packet overtakes another packet. The mean and the median are as declared.
 	Wander Distribution = "Wander"
 	// Uniform draws a deviation per packet; packets overtake each other.
 	Uniform Distribution = "Uniform"
@@ -131,7 +131,7 @@ func (c *Config) Same(o *Config) bool {
 		slices.Equal(c.ExemptPorts, o.ExemptPorts) && slices.Equal(c.Peers, o.Peers) && slices.Equal(c.Links, o.Links)
 }
 
-// Differs describes how the network differs from another one.
+// Differs describes how the network of c differs from the network of from.
 func (c *Config) Differs(from *Config) string {
 	var parts []string
 	cut := 0
@@ -185,12 +185,12 @@ func (l *Link) text() string {
 type Peer struct {
 	// Address is an IP address or a prefix (10.2.0.0/16).
 	Address string `json:"address,omitempty"`
-	// Host is a host name, in place of Address. It stands for all addresses that it resolves to; it is looked up every
-	// second.
+	// Host is a host name, in place of Address. It stands for all addresses that the name resolves to; the sidecar looks
+	// it up every second.
 	Host string `json:"host,omitempty"`
 	// Region is the region of the peer.
 	Region string `json:"region"`
-	// Link is the link from the peer to this pod; its region by default.
+	// Link is the name of the link from the peer to this pod; by default, the name of the peer's region.
 	Link string `json:"link,omitempty"`
 }
 
@@ -221,7 +221,7 @@ func (p *Peers) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Link describes the direction from some peers to the pod. PPM fields are in parts per million.
+// Link describes the link from some peers to the pod, in this direction only. PPM fields are in parts per million.
 type Link struct {
 	// From is a region, or a name in the Link field of peers.
 	From string `json:"from"`
@@ -233,7 +233,7 @@ type Link struct {
 	JitterDistribution Distribution `json:"jitterDistribution,omitempty"`
 	// JitterCorrelationPPM is the correlation of the deviations of successive packets. It must be 0 for Wander.
 	JitterCorrelationPPM int64 `json:"jitterCorrelationPPM,omitempty"`
-	// LossPPM is the share of network packets that are lost, also when the kernel delivers many packets at once.
+	// LossPPM is the share of network packets that are lost, even if the kernel delivers many packets at once.
 	LossPPM int64 `json:"lossPPM,omitempty"`
 	// LossCorrelationPPM is the correlation of the losses of successive packets. Losses then occur in bursts, with the
 	// same overall share.
@@ -256,7 +256,7 @@ type Status struct {
 	// Pod is the pod's name and Region its region.
 	Pod    string `json:"pod"`
 	Region string `json:"region"`
-	// Process is a name that this process chose when it started.
+	// Process is the name that the sidecar process chose when it started; it changes with every restart.
 	Process string `json:"process"`
 	// Generation is the generation of the configuration in effect.
 	Generation int64 `json:"generation"`
@@ -283,8 +283,8 @@ type Log struct {
 	Since time.Time `json:"since"`
 	// Entries are sorted by time. Each is in effect until the next entry.
 	Entries []LogEntry `json:"entries,omitempty"`
-	// ForgottenUntil is the time before which the log has no entries, because older entries were discarded. It is omitted
-	// while the log has all entries.
+	// ForgottenUntil is the start of the log if older entries have been discarded. It is omitted while the log has all
+	// entries.
 	ForgottenUntil time.Time `json:"forgottenUntil,omitzero"`
 	// Late records the sidecar's lateness for each second, by a clock that shows Monotonic at Now.
 	Late      *late.Record  `json:"late,omitempty"`
@@ -297,7 +297,8 @@ type LogEntry struct {
 	Config Config    `json:"config"`
 }
 
-// MaxLog is the maximum number of entries in a log. The log keeps the latest entries: a sidecar may run for many runs.
+// MaxLog is the maximum number of entries in a log. The log keeps the latest entries: a sidecar may live through many
+// runs.
 const MaxLog = 200
 
 // Change records that configuration c takes effect at now.
@@ -313,8 +314,8 @@ func (l *Log) Change(now time.Time, c *Config) {
 	l.Entries = append(l.Entries, LogEntry{now, *c})
 }
 
-// LinkStatus counts the packets of a link. It counts network packets, also when the kernel delivers many packets at
-// once.
+// LinkStatus counts the packets of a link. Network packets count individually, even if the kernel delivers many of them
+// at once.
 type LinkStatus struct {
 	From string `json:"from"`
 	// Packets and Bytes count the received packets, including their headers from IP upwards.
@@ -335,7 +336,7 @@ const MaxPeers = 4096
 
 const (
 	million = 1_000_000
-	// maxDelay bounds every time in a Config.
+	// maxDelay bounds every duration in a Config.
 	maxDelay  = 60 * time.Second
 	maxLinks  = 1024
 	maxPhases = 256
@@ -468,7 +469,7 @@ func (c *Config) Validate() error {
 				wrong("%s: %w", at("address"), err)
 				continue
 			}
-			// Prefix normalizes the address, so two spellings of it are found to be the same peer.
+			// Prefix normalizes the address, so that two spellings of an address count as the same peer.
 			key = prefix.String()
 		}
 		if first, ok := seen[key]; ok {

@@ -42,18 +42,18 @@
 // /etc/geobench/wan/$(POD_NAME).json), for faults that affect only some pods of a region. kubelet refreshes a mounted
 // ConfigMap when it syncs the pod, about once a minute; a change of a pod annotation makes it sync immediately.
 //
-// # What it answers
+// # Endpoints
 //
-// At ports.WANAdmin, only for the operator, which mutual TLS authenticates (Options.Credentials), or without
-// credentials for the pod itself:
+// Private endpoints, at ports.WANAdmin. With Options.Credentials, mutual TLS admits only the operator. Without
+// credentials, the sidecar listens on the loopback interface, so that only processes of the pod have access:
 //
-//	GET /status   Status: the configuration in force, and what came over each link
-//	GET /log      Log: what was in force when
+//	GET /status   Status: the configuration in effect, and the packets received over each link
+//	GET /log      Log: the configurations that were in effect, with their times
 //
 // Public endpoints, at Config.Listen:
 //
 //	GET /readyz   200 once the rules are in place (the startup probe); 503 with the reason otherwise
-//	GET /healthz  200 while the packets' loop turns
+//	GET /healthz  200 while the packet loop makes progress
 //	GET /metrics  Prometheus
 //
 // Package ping measures round trips, as any program of the pod would see them.

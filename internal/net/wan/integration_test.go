@@ -27,7 +27,7 @@ func oneWay(from *namespace, generation int64, l Link) *Config {
 	return &Config{Generation: generation, Seed: 1, Peers: []Peer{{Address: from.address, Region: "other"}}, Links: []Link{l}}
 }
 
-// fast reports whether the network is not emulated: at least one of several round trips takes less than 5 ms.
+// fast reports whether the network is not emulated: at least one of ten round trips takes less than 5 ms.
 func fast(a, b *namespace) bool {
 	rtts := a.pings(b, 10, time.Millisecond, 100*time.Millisecond)
 	return len(rtts) > 0 && slices.Min(rtts) < 5*time.Millisecond
@@ -84,7 +84,7 @@ func TestLossPerPacket(t *testing.T) {
 				if _, err := from.Write([]byte("x")); err != nil {
 					t.Fatal(err)
 				}
-				if i%250 == 249 { // the kernel queues a thousand packets for a sidecar that does not run, and drops more
+				if i%250 == 249 { // = the kernel queues a thousand packets for a paused sidecar and drops further packets
 					eventually(t, "the packets have come", func() bool {
 						st, err := b.status()
 						return err == nil && st.Links[0].Packets == int64(i+1) && st.Links[0].QueuedPackets == 0
@@ -108,7 +108,7 @@ func TestLossPerPacket(t *testing.T) {
 	}
 }
 
-// No packet bypasses the sidecar while the kernel's rules are replaced, which happens when peers start and stop and
+// No packet bypasses the sidecar while the kernel's rules are replaced. They are replaced when peers start or stop and
 // when the pod gets an address.
 func TestChangesLetNothingPass(t *testing.T) {
 	a, b := podPair(t)
@@ -154,7 +154,8 @@ func TestChangesLetNothingPass(t *testing.T) {
 	}
 }
 
-// Delayed packets stay delayed, and are delivered in time, when the configuration changes and when the sidecar exits.
+// A change of the configuration does not lose delayed packets or delay them further, and neither does the exit of the
+// sidecar.
 func TestChangesLoseNothing(t *testing.T) {
 	a, b := podPair(t)
 	config := oneWay(a, 1, Link{DelayMicros: 400_000})
@@ -201,8 +202,8 @@ func TestChangesLoseNothing(t *testing.T) {
 	}
 }
 
-// Packets that the kernel drops while they are delayed are counted. The kernel does this when any program removes a
-// chain from a hook.
+// Packets that the kernel drops while they are delayed are counted. The kernel drops delayed packets when any program
+// removes a chain from a hook.
 func TestTheKernelsDropsAreCounted(t *testing.T) {
 	a, b := podPair(t)
 	b.write(oneWay(a, 1, Link{DelayMicros: 300_000}))
@@ -239,7 +240,7 @@ func TestTheKernelsDropsAreCounted(t *testing.T) {
 	}
 }
 
-// Loss applies to network packets, also when the kernel delivers many packets at once.
+// Loss applies to individual network packets, even if the kernel delivers many packets at once.
 func TestLossOfTCPIsPerPacket(t *testing.T) {
 	a, b := podPair(t)
 	b.sink()
@@ -441,7 +442,7 @@ func TestBadConfiguration(t *testing.T) {
 	}
 }
 
-// A sidecar reports its state only to the operator, or only to its own pod if it has no credentials.
+// Without credentials, only processes of the pod can query a sidecar's state; with credentials, only the operator can.
 func TestStatusIsTheOperators(t *testing.T) {
 	a, b := podPair(t)
 	private, public := "://"+b.address+":7005", "http://"+b.address+":7003"
@@ -479,7 +480,7 @@ func TestStatusIsTheOperators(t *testing.T) {
 	}
 }
 
-// Packets of exempt ports, of addresses that are no peers, and of peers without a link are not affected.
+// Packets of exempt ports, of addresses that are not peers, and of peers without a link are not affected.
 func TestLeftAlone(t *testing.T) {
 	a, b := podPair(t)
 	b.echo()
@@ -505,8 +506,8 @@ func TestLeftAlone(t *testing.T) {
 	}
 }
 
-// A database's pods start before their peers have addresses. Only rules with an address show which statement the kernel
-// supports.
+// A database's pods may start before their peers have addresses. Which statement the kernel supports shows only when a
+// rule has an address.
 func TestPeersThatComeLater(t *testing.T) {
 	a, b := podPair(t)
 	b.echo()
@@ -521,8 +522,8 @@ func TestPeersThatComeLater(t *testing.T) {
 	}
 }
 
-// Phases start and stop by themselves, at their times. The log records every network in effect, including networks
-// written by another party.
+// Phases start and stop by themselves, at their times. The log records every network that was in effect, including
+// networks that the operator did not write.
 func TestPhases(t *testing.T) {
 	a, b := podPair(t)
 	b.echo()
@@ -564,7 +565,7 @@ func TestPhases(t *testing.T) {
 		t.Errorf("%s, want %s", strings.Join(got, "; "), want)
 	}
 	for i, e := range l.Entries[1:] {
-		// A phase is late if the machine is busy, and never early.
+		// A phase may start late if the machine is busy, but never early.
 		if late := e.From.Sub(config.Phases[i].From); late < 0 || late > 2*time.Second {
 			t.Errorf("phase %d came %v late", i, late)
 		} else {

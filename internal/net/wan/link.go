@@ -22,7 +22,7 @@ const (
 	RateCause Cause = "rate"
 	// CutCause: the link is cut.
 	CutCause Cause = "cut"
-	// QueueCause: the sidecar was full (QueueBytes), or too slow for the kernel.
+	// QueueCause: the sidecar's queue was full (QueueBytes), or the sidecar was too slow for the kernel.
 	QueueCause Cause = "queue"
 	// KernelCause: the kernel dropped a delayed packet, because its interface disappeared or another program removed a
 	// chain from a hook of this network namespace.
@@ -114,13 +114,13 @@ func (p *path) packet(now time.Duration, bytes int) (time.Duration, Cause) {
 	if l.ReorderPPM > 0 && p.rng.Int64N(million) < l.ReorderPPM {
 		arrive += micros(l.ReorderMicros)
 	}
-	// A deviation may be more negative than the delay; no packet arrives before it was sent.
+	// A negative deviation may exceed the delay, but no packet arrives before it was sent.
 	return max(arrive, depart), Kept
 }
 
 // loses reports whether the next packet is lost. It draws from a two-state chain (Gilbert, "Capacity of a burst-noise
-// channel", 1960). Let p be the share of lost packets and r the correlation of neighbours. Then a packet is lost with
-// probability p + r (1 - p) after a lost packet and p (1 - r) otherwise.
+// channel", 1960). Let p be the share of lost packets and r the correlation of consecutive packets. Then a packet is
+// lost with probability p + r (1 - p) after a lost packet and p (1 - r) otherwise.
 func (p *path) loses() bool {
 	share := float64(p.link.LossPPM) / million
 	r := float64(p.link.LossCorrelationPPM) / million
@@ -132,8 +132,8 @@ func (p *path) loses() bool {
 	return p.lost
 }
 
-// deviation draws the deviation of a packet's delay from the mean. Neighbours are correlated through a first-order
-// autoregressive normal variable, which is then converted to the requested distribution.
+// deviation draws the deviation of a packet's delay from the mean. Consecutive deviations are correlated through a
+// first-order autoregressive normal variable, which is then converted to the requested distribution.
 func (p *path) deviation() time.Duration {
 	sigma := float64(micros(p.link.JitterMicros))
 	r := float64(p.link.JitterCorrelationPPM) / million
@@ -150,8 +150,8 @@ func (p *path) deviation() time.Duration {
 	return time.Duration(m/math.Cbrt(max(1-u, 1e-12)) - 1.5*m)
 }
 
-// exact reports whether the kernel must deliver packets separately. It delivers up to 64 KiB of a TCP connection at
-// once, which must not be lost, paced or reordered as a unit.
+// exact reports whether the kernel must deliver packets separately. By default, the kernel delivers up to 64 KiB of a
+// TCP connection as a unit, which must not be lost, paced or reordered as a whole.
 func (l *Link) exact() bool {
 	return l.LossPPM > 0 || l.ReorderPPM > 0 || l.RateBitsPerSecond > 0 && l.RateBitsPerSecond <= exactRate
 }

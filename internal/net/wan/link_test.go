@@ -148,7 +148,7 @@ func TestLoss(t *testing.T) {
 				before = now
 			}
 			share, r := float64(tc.loss)/million, float64(tc.correlation)/million
-			// Correlated draws count as fewer independent draws.
+			// A correlated sample has the accuracy of a smaller independent sample.
 			sigma := math.Sqrt(share * (1 - share) / n * (1 + r) / (1 - r))
 			if got := float64(lost) / n; math.Abs(got-share) > 5*sigma+1e-9 {
 				t.Errorf("lost %.5f, want %.5f +- %.5f", got, share, 5*sigma)
@@ -163,7 +163,7 @@ func TestLoss(t *testing.T) {
 }
 
 func TestRate(t *testing.T) {
-	// 20 Mbit/s are offered to a link of 10 Mbit/s with room for 50 packets.
+	// Offer 20 Mbit/s to a link of 10 Mbit/s with room for 50 packets.
 	p := testPath(t, Link{DelayMicros: 10_000, RateBitsPerSecond: 10_000_000, RateQueueBytes: 75_000})
 	kept, dropped := delays(p, 10_000, 600*time.Microsecond, 1500)
 	if got := float64(len(kept)) * 1500 * 8 / 6; math.Abs(got-10e6) > 0.02*10e6 {

@@ -28,11 +28,12 @@ import (
 	"github.com/geobench/geobench/internal/ops/identity"
 )
 
-// helperVariable makes the test binary a sidecar (the value is the configuration's file) or, if it is "cleanup", a
-// cleaner.
+// helperVariable is the environment variable that turns the test binary into a helper. If the value is "cleanup", the
+// helper calls Cleanup; otherwise the value is a configuration file, and the helper is a sidecar.
 const helperVariable = "GEOBENCH_WAN_TEST_HELPER"
 
-// credentialsVariable is the folder of the sidecar's credentials; it may be empty.
+// credentialsVariable is the environment variable with the folder of the sidecar's credentials; the folder may be
+// empty.
 const credentialsVariable = "GEOBENCH_WAN_TEST_CREDENTIALS"
 
 func TestMain(m *testing.M) {
@@ -55,7 +56,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// namespace is a network namespace, as of a pod.
+// namespace is a network namespace, which stands for a pod.
 type namespace struct {
 	t       testing.TB
 	name    string
@@ -101,7 +102,7 @@ func podPair(t testing.TB) (a, b *namespace) {
 		ip(t, "-n", n.name, "link", "set", "lo", "up")
 		ip(t, "-n", n.name, "link", "set", "eth0", "up")
 		n.run(func() error {
-			// Long fat networks need large windows.
+			// Paths with a large product of rate and delay need large windows.
 			for _, name := range []string{"tcp_rmem", "tcp_wmem"} {
 				if err := os.WriteFile("/proc/sys/net/ipv4/"+name, []byte("4096 131072 134217728"), 0); err != nil {
 					return err
@@ -223,7 +224,7 @@ func (n *namespace) get(path string) (string, error) {
 	return n.ask(fmt.Sprintf("http://127.0.0.1:%d%s", port, path), nil)
 }
 
-// ask gets a URL from within the pod.
+// ask sends a GET request from within the pod. with is the TLS configuration for https.
 func (n *namespace) ask(url string, with *tls.Config) (string, error) {
 	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: with,
 		DialContext: func(_ context.Context, network, address string) (conn net.Conn, err error) {
@@ -252,7 +253,7 @@ func (n *namespace) status() (*Status, error) {
 	return st, json.Unmarshal([]byte(b), st)
 }
 
-// await waits until the configuration with that generation is in effect.
+// await waits until the configuration with this generation is in effect.
 func (n *namespace) await(generation int64) {
 	n.t.Helper()
 	eventually(n.t, fmt.Sprintf("generation %d is in force", generation), func() bool {
@@ -315,7 +316,7 @@ func (n *namespace) echo() {
 	}()
 }
 
-// listen listens to UDP packets at port 9, with a buffer for everything that a test sends.
+// listen opens a UDP socket on port 9 with a receive buffer for everything that a test sends.
 func (n *namespace) listen() net.PacketConn {
 	n.t.Helper()
 	var to net.PacketConn
@@ -421,7 +422,7 @@ func (n *namespace) send(to *namespace, connections int) (acknowledged func() in
 	return f.acknowledged, f.stop
 }
 
-// flows is a number of TCP connections that always have data to send.
+// flows is a set of TCP connections that always have data to send.
 type flows struct {
 	t     testing.TB
 	conns []*net.TCPConn

@@ -154,8 +154,8 @@ func bindMessage(queue, flags uint16) []byte {
 	return message(nil, queueConfig, flags, queue, func(b []byte) []byte { return attribute(b, configCommand, commandBind, 0, 0, 0) })
 }
 
-// bindFirst binds a queue and waits for the answer. Packets that arrive in the meantime, because of rules of an earlier
-// sidecar, pass.
+// bindFirst binds a queue and waits for the answer. In the meantime, rules of an earlier sidecar may still queue
+// packets; bindFirst lets these packets pass.
 func (s *queueSocket) bindFirst(queue uint16) error {
 	err := s.send(bindMessage(queue, unix.NLM_F_ACK))
 	for deadline := time.Now().Add(answerWait); err == nil; {
@@ -209,7 +209,7 @@ func (s *queueSocket) send(b []byte) error {
 	}
 }
 
-// verdict decides a packet: verdictAccept or verdictDrop. It takes effect with the next flush.
+// verdict records the verdict on a packet: verdictAccept or verdictDrop. The verdict takes effect with the next flush.
 func (s *queueSocket) verdict(queue uint16, id uint32, verdict uint32) {
 	s.out = message(s.out, queueVerdict, 0, queue, func(b []byte) []byte {
 		b = native.AppendUint16(b, unix.SizeofNlAttr+8)
@@ -218,8 +218,8 @@ func (s *queueSocket) verdict(queue uint16, id uint32, verdict uint32) {
 	})
 }
 
-// flush sends the verdicts to the kernel. If it returns ENOBUFS, the kernel had no memory for them, and they stay for
-// the next flush.
+// flush sends the verdicts to the kernel. If it returns ENOBUFS, the kernel had no memory for the verdicts, and the
+// next flush sends them again.
 func (s *queueSocket) flush() error {
 	if len(s.out) == 0 {
 		return nil
@@ -231,7 +231,8 @@ func (s *queueSocket) flush() error {
 	return err
 }
 
-// wait returns when the socket or other is readable, or after timeout; a negative timeout means no timeout.
+// wait returns when the socket or the file descriptor other is readable, or after timeout. A negative timeout means no
+// timeout.
 func (s *queueSocket) wait(timeout time.Duration, other int) error {
 	var ts *unix.Timespec
 	if timeout >= 0 {
@@ -247,13 +248,13 @@ func (s *queueSocket) wait(timeout time.Duration, other int) error {
 	return err
 }
 
-// read passes on the received packets and answers, up to a batch. It does not wait.
+// read passes the received packets and answers to packet and answered, up to a batch. It does not wait.
 func (s *queueSocket) read(packet func(queuedPacket), answered func(answer)) error {
 	_, err := s.readBatch(packet, answered)
 	return err
 }
 
-// drain reads until nothing is left.
+// drain reads until the socket has no more messages.
 func (s *queueSocket) drain(packet func(queuedPacket), answered func(answer)) error {
 	for {
 		if n, err := s.readBatch(packet, answered); n == 0 || err != nil {
@@ -262,12 +263,12 @@ func (s *queueSocket) drain(packet func(queuedPacket), answered func(answer)) er
 	}
 }
 
-// readBatch is read; it returns the number of messages read.
+// readBatch implements read. It returns the number of messages that it has read.
 func (s *queueSocket) readBatch(packet func(queuedPacket), answered func(answer)) (int, error) {
 	n, _, errno := unix.Syscall6(unix.SYS_RECVMMSG, uintptr(s.fd), uintptr(unsafe.Pointer(&s.headers[0])), batch, unix.MSG_DONTWAIT, 0, 0)
 	switch errno {
 	case 0:
-	// Packets that the kernel could not deliver are counted by the kernel: see kernelDrops.
+	// The kernel counts the packets that it could not deliver: see kernelDrops.
 	case unix.EAGAIN, unix.EINTR, unix.ENOBUFS:
 		return 0, nil
 	default:

@@ -225,12 +225,12 @@ func (p *plane) take() held {
 	return h
 }
 
-// packet decides the delay or the loss of a received packet.
+// packet schedules a received packet for its arrival time, or drops it.
 func (p *plane) packet(q queuedPacket) {
 	i := int(q.queue) - firstQueue
 	from, ok := sourceOf(q.payload)
 	if i < 0 || i >= len(p.slots) || !p.slots[i].used || !ok {
-		// the link was removed after the kernel queued the packet
+		// The link was removed after the kernel queued the packet, or the packet has no complete IP header.
 		p.socket.verdict(q.queue, q.id, verdictAccept)
 		return
 	}
@@ -247,7 +247,7 @@ func (p *plane) packet(q queuedPacket) {
 		s.paths[from] = way
 	}
 	arrive, cause := way.packet(p.cameAt(q.stamp), q.bytes)
-	// Only now, so that the link's own losses are counted under their causes.
+	// Check the limit after the link, so that the link's own losses are counted under their causes.
 	if cause == Kept && p.heldBytes+int64(q.bytes) > p.maxBytes {
 		cause = QueueCause
 	}

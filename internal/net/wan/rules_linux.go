@@ -82,10 +82,10 @@ func connect() (*nftables.Conn, error) {
 
 // install replaces the existing rules, including rules of another process; no packet passes unmatched in the meantime.
 // It keeps the chains: when a chain is removed from its hook, the kernel drops every queued packet of the network
-// namespace, and does not count them.
+// namespace, and does not count the drops.
 func (r *rules) install(set *ruleset) error {
 	if r.works < 0 {
-		// Test the statement separately: rules without an address do not contain it.
+		// Test the statement separately: a ruleset without addresses does not contain it.
 		var failures []error
 		for i, q := range queueStatements {
 			err := probe(q.statement)
@@ -181,7 +181,7 @@ func remainsOf(c *nftables.Conn, table *nftables.Table) (old remains, err error)
 	return old, nil
 }
 
-// free returns a name that no existing set has.
+// free returns name, extended if necessary so that no existing set has this name.
 func (old remains) free(name string) string {
 	// The old sets exist until remove is called, so the new sets need other names.
 	for slices.ContainsFunc(old.sets, func(s *nftables.Set) bool { return s.Name == name }) {
@@ -264,7 +264,7 @@ func fill(c *nftables.Conn, set *ruleset, family nftables.TableFamily, spans []s
 	for queue := range byQueue {
 		numbers = append(numbers, queue)
 	}
-	// Sorted, so that equal rulesets give equal rules.
+	// Sort the numbers, so that equal rulesets give equal rules.
 	slices.Sort(numbers)
 	for _, queue := range numbers {
 		s := &nftables.Set{Table: table, Name: old.free(fmt.Sprintf("queue%d", queue)), KeyType: kind, Interval: true}
@@ -290,7 +290,7 @@ func fill(c *nftables.Conn, set *ruleset, family nftables.TableFamily, spans []s
 	return nil
 }
 
-// elements returns the bounds of spans as an interval set needs them: the first address of each span, and the first
+// elements returns the bounds of spans in the form of an interval set: the first address of each span, and the first
 // address after it.
 func elements(spans []span) []nftables.SetElement {
 	var out []nftables.SetElement

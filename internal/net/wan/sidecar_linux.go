@@ -33,7 +33,8 @@ import (
 const (
 	// look is the interval at which the configuration file is read.
 	look = 250 * time.Millisecond
-	// lookUp is the minimum interval at which names are looked up; with many names it is lookUpPerName for each.
+	// lookUp is the minimum interval between two lookups of all names. With many names, the interval is lookUpPerName
+	// times the number of names.
 	lookUp        = time.Second
 	lookUpPerName = 20 * time.Millisecond
 	lookUpTimeout = 2 * time.Second
@@ -110,7 +111,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	defer stopServers()
 
-	// The loop outlives ctx: it handles packets until no rule queues any.
+	// The loop outlives ctx: it handles queued packets until the rules no longer queue packets.
 	loop, stopLoop := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan error, 1)
 	go func() { ended <- s.plane.run(loop) }()
@@ -314,7 +315,7 @@ func (s *sidecar) enforce(ctx context.Context, c *Config, addresses map[string][
 	s.mu.Lock()
 	s.peers, s.unresolved = len(matches)-len(own), unresolved
 	s.mu.Unlock()
-	// Only after the new rules are in place, because the old rules may still queue packets.
+	// Forget old links and addresses only now: until the new rules are in place, the old rules may queue packets for them.
 	return s.plane.do(ctx, func() { s.plane.forget(queues, set.spans4, set.spans6) })
 }
 
@@ -350,7 +351,7 @@ func (s *sidecar) lookUpAll(ctx context.Context, c *Config, before map[string][]
 				// The rules match IPv4 packets by their IPv4 addresses, and packets contain no zones.
 				found[i] = found[i].Unmap().WithZone("")
 			}
-			// follow compares the addresses with the previous ones, but resolvers rotate them.
+			// Sort the addresses: follow compares them with the previous addresses, and resolvers rotate their order.
 			slices.SortFunc(found, netip.Addr.Compare)
 			mu.Lock()
 			out[host] = slices.Compact(found)
@@ -479,7 +480,7 @@ func kernelDrops() map[int]int64 {
 	return out
 }
 
-// serve answers the operator, and public requests at address, until stop is called.
+// serve answers requests of the operator, and public requests at address, until stop is called.
 func (s *sidecar) serve(address string) (stop func(), err error) {
 	public, err := net.Listen("tcp", address)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/identity"
 )
 
-// Options of a sidecar, as on Linux.
+// Options configures a sidecar, as on Linux.
 type Options struct {
 	ConfigPath, Pod string
 	Credentials     identity.Folder

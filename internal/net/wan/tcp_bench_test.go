@@ -18,9 +18,8 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 )
 
-// BenchmarkTCPUnderLoss compares the kernel's TCP with the model of it that simulations and BuiltIn links use. A
-// sidecar delays and loses the kernel's packets. The result is the throughput of a connection that always has data to
-// send, in Mbit/s.
+// BenchmarkTCPUnderLoss compares the kernel's TCP with the TCP model of simulations and BuiltIn links. A sidecar delays
+// and loses the kernel's packets. The result is the throughput of a connection that always has data to send, in Mbit/s.
 func BenchmarkTCPUnderLoss(b *testing.B) {
 	for _, congestion := range []geo.Congestion{geo.CongestionReno, geo.CongestionCubic} {
 		for _, rtt := range []time.Duration{400 * time.Microsecond, 20 * time.Millisecond, 100 * time.Millisecond} {
@@ -28,7 +27,7 @@ func BenchmarkTCPUnderLoss(b *testing.B) {
 				b.Run(fmt.Sprintf("%s/%v/%v%%", congestion, rtt, float64(ppm)/1e4), func(b *testing.B) {
 					for b.Loop() {
 						kernel, seen := kernelUnderLoss(b, congestion, rtt, ppm)
-						// If the sidecar's own work takes noticeable time, the round trip is longer than declared.
+						// Give the model the measured round trip: the sidecar's own work may make it longer than declared.
 						model := modelUnderLoss(congestion, seen, ppm)
 						b.ReportMetric(float64(seen.Microseconds()), "us-rtt")
 						b.ReportMetric(kernel, "kernel-Mbit/s")
@@ -70,7 +69,8 @@ func kernelUnderLoss(b *testing.B, congestion geo.Congestion, rtt time.Duration,
 	defer end()
 	to.sink()
 	from.congestion = strings.ToLower(string(congestion))
-	// This number of connections gives enough losses without more packets than the sidecar can handle.
+	// The number of connections is high enough to observe many losses, and low enough for the sidecar to handle all
+	// packets.
 	connections := 30
 	if rtt < time.Millisecond {
 		connections = 1
@@ -95,14 +95,14 @@ func modelUnderLoss(congestion geo.Congestion, rtt time.Duration, ppm int64) flo
 	const frame, bytes = 64 << 10, 400 << 20
 	var arrival time.Duration
 	for range bytes / frame {
-		arrival, _ = path.Send(0, frame, rng) // all wait for the window from the start
+		arrival, _ = path.Send(0, frame, rng) // = all frames wait for the window from the start
 	}
 	return bytes * 8 / arrival.Seconds() / 1e6
 }
 
-// BenchmarkThinTCPUnderLoss does the same for connections that send a small frame now and then, like a log that is sent
-// in batches. It reports the additional delay of frames compared to a link without loss: the mean and the 99th
-// percentile, in ms.
+// BenchmarkThinTCPUnderLoss makes the same comparison for connections that send a small frame at intervals, like a log
+// that is sent in batches. It reports the additional delay of frames compared to a link without loss: the mean and the
+// 99th percentile, in ms.
 func BenchmarkThinTCPUnderLoss(b *testing.B) {
 	const ppm = 20_000
 	for _, rtt := range []time.Duration{400 * time.Microsecond, 20 * time.Millisecond, 100 * time.Millisecond} {

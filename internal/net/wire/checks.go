@@ -7,13 +7,15 @@ import (
 )
 
 var (
-	loggedGrows  = invariant.New("wire.logged-grows", "what a node has in its log of a link, and what the peer has acknowledged, never goes back")
-	receivedOnce = invariant.New("wire.received-once", "a link has received no less than is in the log, and delivered all that it has received")
-	framesKept   = invariant.New("wire.frames-kept", "of a link that resumes, a sender holds all frames behind the last one that was acknowledged, in order")
+	loggedGrows  = invariant.New("wire.logged-grows", "the logged and acknowledged frame numbers of a link never decrease")
+	receivedOnce = invariant.New("wire.received-once",
+		"a link has received every logged frame and delivered every received frame")
+	framesKept = invariant.New("wire.frames-kept",
+		"the sender of a resumable link keeps all frames after the last acknowledged one, in order")
 )
 
-// Check checks the invariants of a link while nothing is being read from it. Only tests call it: no driver that checks
-// invariants has links.
+// Check checks the invariants of a link. No goroutine may read from the link in the meantime. Only tests call Check,
+// because the drivers that check invariants have no links.
 func (l *Link) Check(c *invariant.Checker) {
 	name := fmt.Sprintf("the link to node %d", l.peer)
 	logged, received := l.logged.Load(), l.received.Load()

@@ -15,7 +15,7 @@ import (
 	"github.com/geobench/geobench/internal/base/invariant"
 )
 
-// received records the frames that a link delivers, by their only byte.
+// received records the frames that a link delivers. Each frame consists of a single byte.
 type received struct{ frames []byte }
 
 func (r *received) Receive(payload []byte) error {
@@ -40,7 +40,7 @@ func newBareLink(durable bool) *bareLink {
 	return b
 }
 
-// reads delivers the frames from first to last over a connection, and ends it.
+// reads delivers the frames from first to last over a connection that then ends.
 func (b *bareLink) reads(first, last uint32) error {
 	var stream bytes.Buffer
 	for seq := first; seq <= last; seq++ {
@@ -60,8 +60,8 @@ func (b *bareLink) holds(t *testing.T) {
 	}
 }
 
-// A node with a log does not acknowledge frames that it has received and not logged. A new connection transfers these
-// frames again, and each is delivered once.
+// A node with a log does not acknowledge frames that it has received but not logged. The peer sends these frames again
+// over a new connection, but each frame is delivered only once.
 func TestDurableLinkResumesFromItsLog(t *testing.T) {
 	b := newBareLink(true)
 	if err := b.reads(1, 5); err != io.EOF {
@@ -101,7 +101,7 @@ func TestFramesComeInOrder(t *testing.T) {
 }
 
 // A sender drops exactly the acknowledged frames, whether an acknowledgement arrives in time, twice or late. In a
-// replay it keeps the frames that the peer lacks.
+// replay, the sender keeps the frames that the peer lacks.
 func TestSenderHoldsWhatIsNotAcknowledged(t *testing.T) {
 	b := newBareLink(true)
 	add := func(from, to uint32) {
@@ -110,7 +110,7 @@ func TestSenderHoldsWhatIsNotAcknowledged(t *testing.T) {
 		}
 	}
 	add(1, 6)
-	for range 5 { // were written
+	for range 5 { // = the writer has written them
 		b.s.unacked.push(b.s.queue.pop())
 	}
 	b.holds(t)
@@ -135,8 +135,8 @@ func TestSenderHoldsWhatIsNotAcknowledged(t *testing.T) {
 	}
 }
 
-// A peer is not the same peer if it reports frames that were never sent to it, or lacks frames that it had
-// acknowledged. The connection is refused.
+// A connection is refused if the peer reports frames that were never sent to it, or lacks frames that it had
+// acknowledged. It cannot be the same process.
 func TestPeersThatKnowTooMuchOrTooLittle(t *testing.T) {
 	for name, tc := range map[string]struct {
 		acknowledged, received uint32
@@ -161,8 +161,8 @@ func TestPeersThatKnowTooMuchOrTooLittle(t *testing.T) {
 	}
 }
 
-// A node with a log sends nothing before Flush, however many frames it has filled: the inputs of these frames may not
-// be in its log.
+// A node with a log sends nothing before Flush, however many frames it has filled: the inputs that led to these frames
+// may not be in the log yet.
 func TestNothingLeavesANodeWithALogBeforeFlush(t *testing.T) {
 	for name, durable := range map[string]bool{"with a log": true, "without a log": false} {
 		b := newBareLink(durable)
@@ -182,8 +182,8 @@ func TestNothingLeavesANodeWithALogBeforeFlush(t *testing.T) {
 	}
 }
 
-// After a link is restored, frames keep their order: a frame sent before the writer has noticed follows the frames that
-// the path had refused.
+// After a cut link is restored, frames keep their order. A frame that is added before the writer has noticed the change
+// follows the frames that the path had refused.
 func TestFramesLeaveInOrderAfterACut(t *testing.T) {
 	link := geo.Link{Delay: 5 * time.Millisecond}
 	near, far := net.Pipe()
@@ -194,7 +194,7 @@ func TestFramesLeaveInOrderAfterACut(t *testing.T) {
 	s.disturb(link, link, true)
 	add(1)
 	add(2)
-	s.resume = s.path.Heal(0) // before the first frame was refused, so there is no wait
+	s.resume = s.path.Heal(0) // = no frame was refused before this time, so there is no wait
 	add(3)
 	s.unblock(Now())
 	last := time.Duration(0)
@@ -207,7 +207,7 @@ func TestFramesLeaveInOrderAfterACut(t *testing.T) {
 	}
 }
 
-// Before its greeting, a peer may send at most the size of a greeting.
+// Until the handshake is over, a frame must not be larger than maxGreeting.
 func TestFramesOfStrangersAreShort(t *testing.T) {
 	for size, taken := range map[uint32]bool{0: false, 1: true, maxGreeting: true, maxGreeting + 1: false, MaxFrame: false, 1<<32 - 1: false} {
 		head := binary.LittleEndian.AppendUint32(nil, size)

@@ -22,7 +22,7 @@ type Conn struct {
 	out     outbox
 	accepts uint8 // type of the frames to be received
 	process string
-	run     string // the run that the client belongs to, as proved
+	run     string // = the run that the client belongs to: see Run
 
 	sending, receiving *traffic
 	closing            sync.Once
@@ -40,7 +40,7 @@ func newConn(conn net.Conn, fr *frameReader, path *geo.Path, sends, accepts uint
 
 func (c *Conn) start() {
 	c.fr.limit = MaxFrame
-	_ = c.s.attach(c.conn, 0, func(error) { _ = c.conn.Close() }) // only resumable senders fail
+	_ = c.s.attach(c.conn, 0, func(error) { _ = c.conn.Close() }) // = attach fails only for resumable senders
 }
 
 // Dial connects to the node at address as a client. h identifies the node. key is the key of h.Run's clients, or nil if
@@ -96,7 +96,7 @@ func (c *Conn) Serve(r Receiver) error {
 		if err := r.Receive(body); err != nil {
 			return err
 		}
-		// Everything that has arrived is received, so the receiver can process it as a batch.
+		// No more data is waiting, so the receiver can process what it has received as a batch.
 		if !c.fr.buffered() {
 			r.Turn()
 		}

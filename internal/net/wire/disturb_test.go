@@ -8,8 +8,8 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 )
 
-// A link that is cut keeps the sent messages, in order, and delivers them once it has recovered. A link with a longer
-// delay delivers later.
+// A link that is cut keeps the sent messages, in order, and delivers them once it has recovered. If the delay of a link
+// increases, messages arrive later.
 func TestDisturbedLink(t *testing.T) {
 	link := geo.Link{Delay: 5 * time.Millisecond}
 	nodes := startNodes(t, twoRegions(link), 300, func(c *Config) { c.Emulate = true })
@@ -46,8 +46,8 @@ func TestDisturbedLink(t *testing.T) {
 	}
 }
 
-// A link that is faster than declared for a second is reported, with its times. A slower link, or a link with a few
-// short round trips, is not reported.
+// A link that is faster than declared for a second is reported, with the interval in which it was too fast. A slower
+// link, or a link with a few short round trips, is not reported.
 func TestTooFast(t *testing.T) {
 	link, faster := geo.Link{Delay: 30 * time.Millisecond}, geo.Link{Delay: 5 * time.Millisecond}
 	nodes := startNodes(t, twoRegions(link), 1, func(c *Config) { c.Emulate = true })
@@ -84,7 +84,7 @@ func TestTooFast(t *testing.T) {
 	}
 }
 
-// A peer that was given up may disconnect, and return as another process, which is refused. Neither breaks the
+// A peer that was given up may disconnect. If it returns as another process, it is refused. Neither event breaks the
 // database.
 func TestGivenUpPeer(t *testing.T) {
 	topology := twoRegions(geo.Link{})

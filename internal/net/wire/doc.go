@@ -7,8 +7,8 @@
 //
 // A client and a node share a Conn, which ends with its TCP connection.
 //
-// Both emulate the network on request. A message waits in the sender's delay line until its arrival time according to
-// geo.Path. So a single process on one machine can host a database with links between continents. Every node
-// continuously probes its peers through the same delay lines, so that the declared network can be compared with the
-// measured network.
+// Links and Conns emulate the network on request. A message waits in the sender's delay line until its arrival time
+// according to geo.Path. So a single process on one machine can host a database with links between continents. Every
+// node continuously probes its peers through the same delay lines, so that the declared network can be compared with
+// the measured network.
 package wire

@@ -25,7 +25,7 @@ type Config struct {
 	Topology                       *geo.Topology
 	// Addresses holds the nodes' host:port, by geo.NodeID.
 	Addresses []string
-	// Emulate delays sent messages as Topology.Links declares.
+	// Emulate is set to delay sent messages as Topology.Links declares.
 	Emulate bool
 	// Seed seeds the emulation's random generator.
 	Seed uint64
@@ -47,8 +47,8 @@ type Config struct {
 	// the database has lost state.
 	Replaceable []geo.NodeID
 	// Replaced is called when a later incarnation has replaced a peer: after all messages received from the earlier
-	// incarnation, and before any message from the later one. Messages sent are lost until Link.Open confirms that they
-	// are meant for the later incarnation.
+	// incarnation, and before any message from the later one. From then on, messages to the peer are lost until Link.Open
+	// confirms that they are meant for the later incarnation.
 	Replaced func(peer geo.NodeID, incarnation uint32)
 	// Broken is called once, with the reason, if the database has lost state.
 	Broken func(reason string)
@@ -91,7 +91,7 @@ type samples struct {
 	watch watch
 }
 
-// New returns a node's endpoint. It does nothing before Start.
+// New returns a node's endpoint. The endpoint does nothing before Start.
 func New(cfg Config) *Endpoint {
 	if cfg.BufferLimit == 0 {
 		cfg.BufferLimit = 64 << 20
@@ -238,7 +238,7 @@ func (e *Endpoint) RoundTrips(r geo.Region) *hdrhistogram.Histogram {
 	oldest := Now() - rttWindow
 	for i := range min(s.n, len(s.ring)) {
 		if s.ring[i].at >= oldest {
-			// The histogram drops values outside of its range.
+			// Clamp the value, because the histogram drops values outside of its range.
 			_ = h.RecordValue(min(max(s.ring[i].rtt.Microseconds(), 1), h.HighestTrackableValue()))
 		}
 	}
@@ -262,8 +262,8 @@ func (e *Endpoint) roundTrip(peer geo.NodeID, nanoseconds int64) {
 	e.links[peer].watch.add(now, rtt)
 }
 
-// Fast returns the times since Start in which links were too fast. For each region, it lists first the times of all
-// links together, if there are several, and then the times of each link.
+// Fast returns the intervals since Start in which links were too fast. For each region, it lists first the intervals of
+// all links together, if there are several links, and then the intervals of each link.
 func (e *Endpoint) Fast() (out []Fast) {
 	for r := range e.rtts {
 		s := &e.rtts[r]
@@ -292,7 +292,7 @@ func (e *Endpoint) congestion(on bool) {
 	}
 }
 
-// fail reports that the database is broken, once.
+// fail reports that the database is broken. Only the first call has an effect.
 func (e *Endpoint) fail(reason string) {
 	if e.broken.CompareAndSwap(nil, &reason) {
 		e.cfg.Broken(reason)
@@ -415,7 +415,7 @@ func (e *Endpoint) hello(role Role) Hello {
 func (e *Endpoint) track(conn net.Conn) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	// Close has already closed the connections that were tracked, so nobody would close this one.
+	// Close has already closed the connections that were tracked, so nothing else would close this connection.
 	if e.ctx.Err() != nil {
 		_ = conn.Close()
 		return false
@@ -468,7 +468,7 @@ func (e *Endpoint) serve(conn net.Conn) {
 		}
 		if e.cfg.Keys != nil {
 			e.cfg.Keys.Stranger(conn.RemoteAddr(), err)
-			// The log has the reason; the caller might use it to probe the database.
+			// Only log the reason: the caller could use it to probe the database.
 			err = errStranger // an unauthenticated caller gets no information
 		}
 		_ = writeFrame(conn, frameRefusal, &Refusal{code, err.Error()})
@@ -500,7 +500,7 @@ func (e *Endpoint) serve(conn net.Conn) {
 		return
 	}
 	if h.ExpectIncarnation != e.cfg.NodeIncarnation {
-		h.Received = 0 // counts an earlier incarnation's frames
+		h.Received = 0 // = it counts frames of an earlier incarnation
 	}
 	if err = writeFrame(conn, frameWelcome, &welcome{e.cfg.Process, e.cfg.NodeIncarnation, l.resume()}); err == nil {
 		err = l.run(s, fr, h.Process, h.Received)
@@ -510,7 +510,7 @@ func (e *Endpoint) serve(conn net.Conn) {
 
 var errStranger = errors.New("who connects here must have a key of this database")
 
-// judge returns why a greeting is refused, or nil.
+// judge returns the reason for refusing a greeting, or nil.
 func (e *Endpoint) judge(h *Hello) *Refusal {
 	t := e.cfg.Topology
 	wrong := func(format string, args ...any) *Refusal {

@@ -13,7 +13,7 @@ import (
 
 // A frame on the wire:
 //
-//	length of what follows, 4 bytes little-endian | type, 1 byte | rest
+//	length of type and rest, 4 bytes little-endian | type, 1 byte | rest
 //
 // Frames between peers start with an acknowledgement, 4 bytes. In a data frame, the frame's number follows, 4 bytes,
 // and then messages:
@@ -55,7 +55,7 @@ const (
 	ackEvery    = 128 << 10              // bytes received before a separate acknowledgement is sent
 	handshake   = 10 * time.Second       // timeout of the handshake
 	silence     = 30 * time.Second       // time without a byte after which a connection is closed
-	probeEvery  = 100 * time.Millisecond // between two probes of a region
+	probeEvery  = 100 * time.Millisecond // = time between two probes of a region
 )
 
 func seal(frame []byte) { binary.LittleEndian.PutUint32(frame, uint32(len(frame)-lengthBytes)) }

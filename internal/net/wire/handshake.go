@@ -27,14 +27,14 @@ const (
 //	proof: another MAC of them ------>
 //	                           <------   welcome or Refusal
 //
-// The rest of the connection is as without keys, and unencrypted: see docs/security.md.
+// After the handshake, the connection is the same as without keys: it is not encrypted (docs/security.md).
 const nonceSize = 32
 
 // MaxNodeIncarnation is the maximum incarnation of a node: each incarnation has 2^40 numbers for its transactions
 // (raftgroup.First).
 const MaxNodeIncarnation = 1<<23 - 1
 
-// Labels of the two MACs of a handshake. They differ, so that neither MAC can be sent back.
+// Labels of the two MACs of a handshake. They differ, so that neither side can reply with the MAC that it has received.
 const (
 	macAccepts = "geobench/wire/accepts"
 	macDials   = "geobench/wire/dials"
@@ -71,11 +71,11 @@ type Hello struct {
 	Role            Role
 	// From is the dialling node; 0 for a client. To is the expected node.
 	From, To geo.NodeID
-	// Expect is the process that a peer was connected to before, empty at first. ExpectIncarnation is the node's latest
-	// incarnation that the peer knows.
+	// Expect is the process of the accepting node at the previous connection; empty for the first connection.
+	// ExpectIncarnation is the latest incarnation of the accepting node that the dialling node knows.
 	Expect            string
 	ExpectIncarnation uint32
-	// Received is the number of the last data frame that a peer has received.
+	// Received is the number of the last data frame that the dialling node has received over the link.
 	Received uint32
 	// Run is the run that a client belongs to, and whose key it uses.
 	Run string
@@ -219,7 +219,7 @@ func writeFrame(conn net.Conn, typ uint8, body appender) error {
 }
 
 // greet sends h and returns the answer. The error is a *Refusal if the connection was refused. If key is not nil, greet
-// accepts only a side that has proved that it has the same key.
+// accepts an answer only after the other side has proved that it has the same key.
 func greet(conn net.Conn, fr *frameReader, h *Hello, key []byte) (welcome, error) {
 	var w welcome
 	if err := conn.SetDeadline(time.Now().Add(handshake)); err != nil {
@@ -233,7 +233,7 @@ func greet(conn net.Conn, fr *frameReader, h *Hello, key []byte) (welcome, error
 	if err != nil {
 		return w, fmt.Errorf("no answer to the greeting: %w", err)
 	}
-	fr.keep() // strings alias it
+	fr.keep() // = decoded strings alias the frame
 	if key != nil {
 		// Authenticate the accepting side before its answer is used.
 		if err := respond(conn, typ, body, h, key); err != nil {

@@ -14,7 +14,8 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 )
 
-// lock gives a node the keys of the nodes and of the clients of run "r". strangers counts refused connections.
+// lock configures a node with the keys of the nodes and of the clients of run "r". strangers counts the refused
+// connections.
 func lock(c *Config, strangers *atomic.Int64) {
 	c.Keys = &Keys{
 		Peer: func() ([]byte, error) { return []byte("the key of the nodes"), nil },
@@ -37,7 +38,7 @@ func locked(t *testing.T, want uint64, strangers *atomic.Int64) []*testNode {
 	return nodes
 }
 
-// hello greets a node as a process that knows everything about the database except its keys.
+// hello sends a greeting to a node from a process that knows everything about the database except the keys.
 func hello(t *testing.T, address string, h Hello, key []byte) error {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
@@ -103,7 +104,7 @@ func TestStrangers(t *testing.T) {
 	eventually(t, 20*time.Second, "all strangers are counted", func() bool { return strangers.Load() >= int64(n) })
 }
 
-// An impostor in a node's place is not accepted, whatever it claims about the database.
+// A dialling node rejects an impostor at its peer's address, whatever the impostor claims about the database.
 func TestImpostor(t *testing.T) {
 	for name, answer := range map[string]func(net.Conn, *frameReader){
 		"it says that the state is lost": func(c net.Conn, _ *frameReader) { _ = writeFrame(c, frameRefusal, &Refusal{LostState, "gone"}) },
@@ -160,7 +161,7 @@ func TestImpostor(t *testing.T) {
 	}
 }
 
-// challenged greets a node as a peer, and returns the connection and the node's challenge.
+// challenged sends a peer's greeting to a node, and returns the connection and the node's challenge.
 func challenged(t *testing.T, address string, h *Hello) (net.Conn, *frameReader, *challenge) {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
@@ -197,7 +198,7 @@ func answered(t *testing.T, conn net.Conn, fr *frameReader, p *proof) uint8 {
 	return typ
 }
 
-// A proof is valid for a single connection.
+// A proof is valid only for the connection that it was made for.
 func TestProofsAreNotRepeated(t *testing.T) {
 	var strangers atomic.Int64
 	nodes := locked(t, 1, &strangers)
@@ -205,7 +206,7 @@ func TestProofsAreNotRepeated(t *testing.T) {
 	var recorded *proof
 	for _, want := range []uint8{frameWelcome, frameRefusal} {
 		conn, fr, c := challenged(t, nodes[0].cfg.Addresses[0], h)
-		if recorded == nil { // as the node itself would send it
+		if recorded == nil { // = the proof that the real node would send
 			recorded = &proof{mac([]byte("the key of the nodes"), macDials, h.appendTo(nil), c.nonce)}
 		}
 		if typ := answered(t, conn, fr, recorded); typ != want {
@@ -214,7 +215,7 @@ func TestProofsAreNotRepeated(t *testing.T) {
 	}
 }
 
-// The node's proof, which is part of its challenge, is not valid as the dialling side's proof.
+// A dialling process cannot use the accepting node's proof, which is part of the challenge, as its own proof.
 func TestProofsAreNotSentBack(t *testing.T) {
 	var strangers atomic.Int64
 	nodes := locked(t, 1, &strangers)
@@ -225,7 +226,7 @@ func TestProofsAreNotSentBack(t *testing.T) {
 	}
 }
 
-// Clients of the loaded run are accepted, and work as without keys.
+// Clients of the loaded run are accepted, and can work as if there were no keys.
 func TestClientWithAKey(t *testing.T) {
 	var strangers atomic.Int64
 	nodes := locked(t, 1, &strangers)

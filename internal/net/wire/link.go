@@ -25,7 +25,7 @@ type Receiver interface {
 	// ReadOutcomes. The receiver owns the memory. An error ends the connection; an error from a peer's payload breaks the
 	// database.
 	Receive(payload []byte) error
-	// Turn is called when everything that has arrived was received, before waiting for more. It may block, which
+	// Turn is called when all data that has arrived has been received, before waiting for more data. It may block, which
 	// eventually slows the sender down.
 	Turn()
 }
@@ -51,7 +51,7 @@ type Link struct {
 	current *session
 	reached bool
 	process string // process of the peer, once it was reached
-	problem string // why there is no connection
+	problem string // = reason why there is no connection
 	// incarnation is the peer's latest known incarnation.
 	incarnation uint32
 }
@@ -91,8 +91,8 @@ func (l *Link) Logged(seq uint32) { l.logged.Store(seq) }
 // log.
 func (l *Link) Acknowledged() uint32 { return l.s.acknowledged() }
 
-// Replaying starts a replay of everything that this node ever sent, before the endpoint's Start. The peer already has
-// the frames up to number acknowledged.
+// Replaying starts a replay of all messages that this node has ever sent. It must be called before Endpoint.Start. The
+// peer already has the frames up to number acknowledged.
 func (l *Link) Replaying(acknowledged uint32) { l.s.replaying(acknowledged) }
 
 // Outstanding describes the sent data frames that the peer may lack: the frames after Acknowledged, up to Last.
@@ -101,7 +101,7 @@ type Outstanding struct {
 	Frames             [][]byte
 }
 
-// Outstanding returns a copy of the outstanding frames. Everything that was sent must be flushed.
+// Outstanding returns a copy of the outstanding frames. All sent messages must have been flushed.
 func (l *Link) Outstanding() Outstanding {
 	o := l.s.outstanding()
 	o.Last = l.out.seq
@@ -159,9 +159,8 @@ func (l *Link) Open(incarnation uint32) {
 // link: messages wait until it recovers. Disturb does not change a link that is not emulated.
 func (l *Link) Disturb(link, back geo.Link, cut bool) { l.s.disturb(link, back, cut) }
 
-// GiveUp declares that the peer's process is permanently gone, with its state. Messages sent to it are lost, which does
-// not break the database. If the peer returns as another process, it is refused, which does not break the database
-// either.
+// GiveUp declares that the peer's process is permanently gone, with its state. Messages sent to the peer are then lost,
+// and a new process of the peer is refused. Neither breaks the database.
 func (l *Link) GiveUp() {
 	if l.given.Swap(true) {
 		return
@@ -207,12 +206,12 @@ func (l *Link) connected() bool {
 	return l.current != nil && l.problem == ""
 }
 
-// begin makes conn the link's connection. When it returns, nothing more is received from the old connection.
+// begin makes conn the link's connection. When begin returns, the old connection is no longer read.
 func (l *Link) begin(conn net.Conn) *session {
 	l.mu.Lock()
 	s, old := l.put(conn)
 	l.mu.Unlock()
-	// Not under the lock, which the old session needs to end.
+	// Stop the old session without holding the lock, because it needs the lock to end.
 	old.stop()
 	return s
 }
@@ -233,7 +232,7 @@ func (s *session) stop() {
 }
 
 // admit calls begin for a dialling peer, unless its greeting is refused. The lock keeps other greetings from being
-// judged or admitted in between.
+// checked in between.
 func (l *Link) admit(conn net.Conn, h *Hello) (*session, *Refusal) {
 	l.mu.Lock()
 	r := l.judge(h.Process, h.NodeIncarnation)
@@ -248,7 +247,7 @@ func (l *Link) admit(conn net.Conn, h *Hello) (*session, *Refusal) {
 	s, old := l.put(conn)
 	l.mu.Unlock()
 	old.stop()
-	// Only now: renew resets the counters that the old connection's reader used.
+	// Call renew only after stop: it resets the counters that the old connection's reader used.
 	if renewed {
 		l.renew(h.NodeIncarnation)
 	}
@@ -302,8 +301,8 @@ func (l *Link) end(s *session, problem error) {
 	close(s.done)
 }
 
-// judge compares a peer's process with the process known before, and returns why it is refused, or nil. The caller must
-// hold the lock.
+// judge compares a peer's process with the process known before, and returns the reason for refusing the peer, or nil.
+// The caller must hold the lock.
 func (l *Link) judge(process string, incarnation uint32) *Refusal {
 	name := l.e.cfg.Topology.NodeName(l.peer)
 	switch {
@@ -397,7 +396,7 @@ func (l *Link) read(fr *frameReader) error {
 		case typ == frameAck:
 		case typ == framePing && len(body) == 8:
 			l.control(framePong, binary.LittleEndian.Uint64(body))
-			// The answer carries the acknowledgment.
+			// The pong carries the acknowledgement.
 			sinceAck = 0
 		case typ == framePong && len(body) == 8:
 			l.e.roundTrip(l.peer, int64(Now())-int64(binary.LittleEndian.Uint64(body)))
@@ -409,7 +408,7 @@ func (l *Link) read(fr *frameReader) error {
 			l.control(frameAck, 0)
 			sinceAck = 0
 		}
-		// Once per batch of frames is enough for all of these.
+		// Once per batch of frames is enough for the following calls.
 		if !fr.buffered() {
 			l.s.ack(ack)
 			l.heard.Store(int64(Now()))

@@ -23,7 +23,7 @@ type Alarm struct {
 	p  *pacer
 	ch chan<- struct{}
 	at time.Duration
-	// index in the pacer's heap, or -1 if the alarm is not set
+	// place is the index in the pacer's heap, or -1 if the alarm is not set.
 	place int
 }
 
@@ -73,7 +73,7 @@ func (a *Alarm) Set(at time.Duration) {
 	}
 	a.at = at
 	p.insert(a)
-	// The kernel timer is already set for an earlier alarm otherwise.
+	// Otherwise the kernel timer is already set for an earlier alarm.
 	if p.heap[0] == a && at < p.armed {
 		p.armed = at
 		p.timer.arm(max(at-Now(), 1))

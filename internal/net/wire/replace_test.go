@@ -13,7 +13,8 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 )
 
-// diary records a node's input from its peer: "1" to "9" are numbers, "incarnation 2" is a call of Replaced.
+// diary records a node's input from its peer: "1" to "9" are received numbers, and "incarnation 2" is a call of
+// Replaced with incarnation 2.
 type diary struct {
 	mu   sync.Mutex
 	said []string
@@ -41,12 +42,12 @@ func (d *diary) Receive(payload []byte) error {
 
 func (d *diary) Turn() {}
 
-// replaceable is one of two nodes that other incarnations may replace.
+// replaceable is an incarnation of one of two nodes, both of which may be replaced by later incarnations.
 type replaceable struct {
 	*Endpoint
 	diary
 	broken chan string
-	loop   sync.Mutex // its holder may send
+	loop   sync.Mutex // = held while sending
 }
 
 // send sends a number to the peer.
@@ -58,8 +59,8 @@ func (n *replaceable) send(number8 uint8) {
 	l.Flush()
 }
 
-// incarnation starts a process in a node's place. Like a node's event loop, it opens its links when Replaced reports a
-// later incarnation, unless the test opens them.
+// incarnation returns an incarnation of a node, which has not started yet. Like a node's event loop, it opens its links
+// when Replaced reports a later incarnation, unless the test opens them.
 func incarnation(t *testing.T, id geo.NodeID, incarnation uint32, addresses []string, change func(*Config)) *replaceable {
 	t.Helper()
 	n := &replaceable{broken: make(chan string, 1)}
@@ -134,8 +135,8 @@ func addresses(t *testing.T) []string {
 	return out
 }
 
-// A later incarnation restarts a link, whether its node dials or accepts: messages queued for the earlier incarnation
-// are lost, and frame numbers start again. A new node learns the incarnations of other nodes before it receives
+// A later incarnation restarts a link, whether its node dials or accepts. Messages queued for the earlier incarnation
+// are lost, and frame numbers start again. A new incarnation learns the incarnations of other nodes before it receives
 // anything else.
 func TestLaterIncarnation(t *testing.T) {
 	for _, id := range []geo.NodeID{0, 1} {
@@ -149,7 +150,7 @@ func TestLaterIncarnation(t *testing.T) {
 			other.wantSaid(t, "1")
 			first.wantSaid(t, "2")
 			first.Close()
-			other.send(3) // meant for an incarnation that will not receive it
+			other.send(3) // = meant for the earlier incarnation
 			second := incarnation(t, id, 1, at, nil)
 			second.send(4)
 			second.start(t)
@@ -160,13 +161,13 @@ func TestLaterIncarnation(t *testing.T) {
 			for i := range 300 { // more than one round of acknowledgements
 				other.send(uint8(i))
 			}
-			// No process has ever seen incarnation 2. The other node learns of incarnation 3, and is then lost, too.
+			// Incarnation 2 never existed. The other node learns of incarnation 3, and is then replaced, too.
 			third := incarnation(t, id, 3, at, nil)
 			third.start(t)
 			other.wantSaid(t, "1", "incarnation 1", "4", "incarnation 3")
 			other.Close()
 			another := incarnation(t, 1-id, 7, at, nil)
-			another.send(6) // meant for incarnation 0 of the other node, as far as this node knows
+			another.send(6) // = lost: it is meant for incarnation 0 of the other node
 			another.start(t)
 			third.wantSaid(t, "incarnation 7")
 			another.wantSaid(t, "incarnation 3")
@@ -180,8 +181,8 @@ func TestLaterIncarnation(t *testing.T) {
 	}
 }
 
-// Messages sent between a later incarnation's arrival and Open are lost, because their sender does not know of that
-// incarnation. Open with an incarnation other than the latest has no effect.
+// Messages sent between a later incarnation's arrival and Open are lost, because the sender does not know yet that the
+// peer was replaced. Open has no effect with an incarnation other than the latest.
 func TestNotOpenedYet(t *testing.T) {
 	at := addresses(t)
 	told := make(chan uint32, 4)
@@ -202,8 +203,8 @@ func TestNotOpenedYet(t *testing.T) {
 	second.wantSaid(t, "3")
 }
 
-// Once its node has a later incarnation, a process must never act for the node again, regardless of which side dials
-// and how often it tries. The process notices this, and stops.
+// Once a node has a later incarnation, a process of an earlier incarnation must never act for the node again, whichever
+// side dials and however often. The earlier process notices this and stops.
 func TestStaleProcessIsRefused(t *testing.T) {
 	for _, id := range []geo.NodeID{0, 1} {
 		t.Run(fmt.Sprintf("node %d", id), func(t *testing.T) {
@@ -214,7 +215,7 @@ func TestStaleProcessIsRefused(t *testing.T) {
 			second.send(1)
 			other.wantSaid(t, "incarnation 2", "1")
 			stale := incarnation(t, id, 1, at, func(c *Config) { c.Addresses = slices.Clone(c.Addresses); c.Addresses[id] = "127.0.0.1:0" })
-			if id == 0 { // it accepts connections, so its peer finds it at the node's address
+			if id == 0 { // = node 0 accepts connections, so its peer must find the stale process at the node's address
 				second.Close()
 				stale.cfg.Addresses[id] = at[id]
 			}
@@ -241,7 +242,7 @@ func TestStaleProcessIsRefused(t *testing.T) {
 }
 
 // Greetings of stale processes, and of another process of the same incarnation, arrive at any time between greetings of
-// the present process. None is admitted, and greetings of earlier incarnations change nothing.
+// the present process. None of them is admitted, and greetings of earlier incarnations have no effect.
 func TestStaleGreetings(t *testing.T) {
 	at := addresses(t)
 	other, now := incarnation(t, 0, 0, at, nil), incarnation(t, 1, 5, at, nil)
@@ -275,7 +276,7 @@ func TestStaleGreetings(t *testing.T) {
 	other.wantBroken(t, "was process p1.5 and is p1.x now: it has lost its state")
 }
 
-// A later incarnation of a node that the database cannot replace has lost its state.
+// If the database cannot replace a node, a later incarnation of that node means that the node has lost its state.
 func TestIrreplaceable(t *testing.T) {
 	at := addresses(t)
 	other := incarnation(t, 0, 0, at, func(c *Config) { c.Replaceable = []geo.NodeID{0} })
@@ -287,7 +288,7 @@ func TestIrreplaceable(t *testing.T) {
 	}
 }
 
-// Greetings with impossible incarnations are rejected.
+// Greetings with an incarnation above the maximum are rejected.
 func TestGreetingOfTooLateAnIncarnation(t *testing.T) {
 	for _, h := range []Hello{{NodeIncarnation: MaxNodeIncarnation + 1}, {ExpectIncarnation: MaxNodeIncarnation + 1}} {
 		h.Role = Peer

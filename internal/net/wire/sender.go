@@ -150,7 +150,7 @@ func (s *sender) send(c *chunk, now time.Duration) bool {
 		c.due = due
 		return true
 	}
-	// If the path is cut, disturb sets resume when it heals.
+	// If the path is cut, disturb sets resume when the path heals.
 	if s.resume, ok = s.path.Ready(now); !ok {
 		s.resume = never
 	}
@@ -300,7 +300,7 @@ func (s *sender) attach(conn net.Conn, seq uint32, failed func(error)) error {
 		s.hold(-len(c.buf))
 		c.recycle()
 	}
-	first := s.last + 1 // of the data frames held
+	first := s.last + 1 // = number of the first data frame held
 	if s.unacked.len() > 0 {
 		first = s.unacked.front().seq
 	} else if i := slices.IndexFunc(old.c[old.head:], func(c *chunk) bool { return c.typ == frameData }); i >= 0 {
@@ -348,7 +348,7 @@ func (s *sender) detach() {
 	s.mu.Unlock()
 }
 
-// write is the goroutine of the writer.
+// write is the body of the writer's goroutine.
 func (s *sender) write(conn net.Conn, failed func(error)) {
 	defer close(s.done)
 	var alarm *Alarm
@@ -384,7 +384,7 @@ func (s *sender) write(conn net.Conn, failed func(error)) {
 		}
 		vectors = vectors[:0]
 		for _, c := range batch {
-			// Insert the acknowledgment as late as possible, so that it covers the most frames.
+			// Insert the acknowledgement as late as possible, so that it covers the most frames.
 			if s.resumable {
 				binary.LittleEndian.PutUint32(c.buf[ackAt:], recv)
 			}

@@ -11,24 +11,24 @@ import (
 // probes, see probeEvery.
 const watched = 10
 
-// maxFast is the maximum number of times that a watch keeps; after that, the last entry is extended.
+// maxFast is the maximum number of intervals that a watch keeps. After that, the last interval is extended.
 const maxFast = 100
 
 // Fast is an interval in which a link was faster than declared: the median of ten consecutive round trips was below
 // geo.Topology.LeastRTT. A busy machine cannot make a round trip shorter than its delays, and the median ignores the
 // few round trips in flight when a link changed.
 type Fast struct {
-	// Region is the region of the nodes that were too near. If Single is set, only Peer was.
+	// Region is the region of the peers. If Single is set, the interval applies only to the link to Peer.
 	Region geo.Region
 	Peer   geo.NodeID
 	Single bool
 	// From and To are the start of the first and the end of the last round trip that was too short, by Now.
 	From, To time.Duration
-	// Median is the minimum of the medians.
+	// Median is the lowest median in the interval.
 	Median time.Duration
 }
 
-// watch finds the times in which a link was too fast.
+// watch finds the intervals in which a link was too fast.
 type watch struct {
 	least time.Duration
 	ring  [watched]struct{ sent, rtt time.Duration }
@@ -65,7 +65,7 @@ func (w *watch) add(at, rtt time.Duration) {
 }
 
 // fast returns the start of the first and the end of the last round trip in the ring that was too short, and the median
-// of all.
+// of all round trips in the ring.
 func (w *watch) fast() (from, to, median time.Duration) {
 	var rtts [watched]time.Duration
 	first := true

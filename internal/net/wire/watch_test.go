@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// The watch considers ten round trips at a time, by their median. s is a round trip that is too short, l any other;
-// they are 0.1 s apart.
+// The watch considers the median of ten consecutive round trips. s is a round trip that is too short, and l is any
+// other round trip; there is one every 0.1 s.
 func TestWatch(t *testing.T) {
 	for name, tc := range map[string]struct {
 		rtts string
@@ -46,7 +46,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// The record of a link that is repeatedly too fast has bounded size, and omits nothing.
+// The record of a link that is too fast again and again has bounded size, and covers all of the intervals.
 func TestWatchIsBounded(t *testing.T) {
 	w := &watch{least: 90 * time.Millisecond}
 	for i := range 100 * maxFast {

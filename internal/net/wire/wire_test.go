@@ -33,7 +33,7 @@ func (m number) AppendTo(b []byte) []byte {
 	return append(b, make([]byte, m.size-8)...)
 }
 
-// counting checks that numbers arrive in order, each once, and reports when all have arrived.
+// counting checks that the numbers arrive in order, each exactly once. It closes done when all have arrived.
 type counting struct {
 	t    testing.TB
 	next uint64
@@ -78,7 +78,7 @@ type testNode struct {
 	broken    chan string
 }
 
-// startNodes starts the nodes of a topology in this process. change may alter a node's configuration.
+// startNodes starts the nodes of a topology in this process. change, if not nil, alters a node's configuration.
 func startNodes(t testing.TB, topology *geo.Topology, want uint64, change func(*Config)) []*testNode {
 	t.Helper()
 	nodes := make([]*testNode, topology.Nodes())
@@ -124,7 +124,7 @@ type discard struct{}
 func (discard) Receive([]byte) error { return nil }
 func (discard) Turn()                {}
 
-// eventually waits for a condition that nothing signals.
+// eventually polls until a condition holds.
 func eventually(t testing.TB, limit time.Duration, what string, cond func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(limit)
@@ -268,7 +268,7 @@ func TestCounters(t *testing.T) {
 	wait(t, 10*time.Second, "all messages", nodes[1].receivers[0].done, nodes...)
 	sent := nodes[0].Sent(1)
 	bytes, n := sent.Bytes, sent.Messages
-	// Each message has a length and a kind, each batch a header. Probes and acknowledgements may add to this.
+	// Each message has a length and a kind, and each batch has a header. Probes and acknowledgements add further bytes.
 	want := int64(messages*102 + 10*dataBytes)
 	if bytes < want || bytes > want+100*(n-messages) || n < messages {
 		t.Errorf("%d bytes and %d messages sent, want %d and %d and a few probes", bytes, n, want, messages)
@@ -370,7 +370,7 @@ func TestCongestionIsReported(t *testing.T) {
 	nodes := startNodes(t, twoRegions(geo.Link{}), 500, func(c *Config) {
 		c.BufferLimit = 100_000
 		if c.Self == 1 {
-			c.Addresses[0] = "127.0.0.1:1" // not reached
+			c.Addresses[0] = "127.0.0.1:1" // = nothing listens here
 		}
 	})
 	l := nodes[0].Link(1)
@@ -433,8 +433,8 @@ func TestEmulatedRoundTrip(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := 2 * link.Delay
-			// A busy machine may delay most packets, so the median has three attempts. The machine cannot make a packet faster,
-			// and does not delay every packet: the fastest packet must be right in each attempt.
+			// A busy machine may delay most packets, so the median has three attempts. But the machine cannot make a packet
+			// faster, and does not delay every packet, so the fastest packet must be right in each attempt.
 			for attempt := 1; ; attempt++ {
 				nodes := startNodes(t, twoRegions(link), 1, func(c *Config) { c.Emulate = true })
 				eventually(t, 20*time.Second, "15 probes", func() bool { return nodes[0].RoundTrips(1).TotalCount() >= 15 })

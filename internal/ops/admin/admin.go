@@ -2,17 +2,17 @@
 // authenticated by mutual TLS (package identity). geobench run calls the nodes in its process directly.
 //
 //	GET  /status   Status
-//	POST /load     LoadRequest -> LoadResponse: replaces the node's data; refused with 409 while transactions are pending, and with 400 for a
+//	POST /load     LoadRequest -> LoadResponse: replaces the node's data; 409 while transactions are pending, 400 for a
 //	               workload that the API server would refuse
-//	POST /join     Join: which incarnation of its node a process is that waits to be told
-//	POST /disturb  Agenda: what faults do to this node and when, in place of what it was told before
-//	GET  /log      Log: what was done to this node, with its true times
+//	POST /join     Join: assigns the incarnation of its node to a waiting process
+//	POST /disturb  Agenda: the effects of faults on this node, with their times; replaces the previous agenda
+//	GET  /log      Log: the disturbances of this node, with their actual times
 //	GET  /clock    Reading
-//	GET  /audit    Audit: what the workload's invariants need of this node's rows; 409 while transactions are pending
+//	GET  /audit    Audit: the sums of this node's rows for the workload's invariants; 409 while transactions are pending
 //
 // A second, read-only port is open to every client:
 //
-//	GET  /healthz  200 while the event loop turns
+//	GET  /healthz  200 while the event loop makes progress
 //	GET  /readyz   200 when every peer has been reached and none has lost its state
 //	GET  /metrics  Prometheus
 package admin
@@ -35,15 +35,14 @@ type Status struct {
 	// Incarnation is the incarnation of the database. Process is a random name of this process.
 	Incarnation string `json:"incarnation"`
 	Process     string `json:"process"`
-	// NodeIncarnation counts the node's processes that started without state and got it from other nodes. Recovering is
-	// set while data of this node lacks a copy, because a lost node is not fully replaced yet. The lost node may be this
-	// node.
+	// NodeIncarnation counts the node's processes that started without state and obtained it from other nodes. Recovering
+	// is set while data of this node lacks a copy, because a lost node, possibly this node, is not fully replaced yet.
 	NodeIncarnation uint32 `json:"nodeIncarnation,omitempty"`
 	Recovering      bool   `json:"mending,omitempty"`
 	// Waiting is set while the process waits for Join, which assigns its incarnation. Until then it has no contact with
 	// other nodes.
 	Waiting bool `json:"waiting,omitempty"`
-	// Ready is set if every peer was reached and none has lost its state. Otherwise Reason describes the reason.
+	// Ready is set if every peer was reached and none has lost its state. Otherwise Reason states why not.
 	Ready  bool   `json:"ready"`
 	Reason string `json:"reason,omitempty"`
 	// Broken is set if the database has lost state, because a peer restarted without its log. The database must be created
@@ -58,7 +57,8 @@ type Status struct {
 	MemoryBytes     int64   `json:"memoryBytes"`
 	PeakMemoryBytes int64   `json:"peakMemoryBytes"`
 	// QuotaPeriods is the number of CPU quota periods in which the container has run. ThrottledPeriods is the number of
-	// periods in which it used up the quota and was stopped until the next period. Both are omitted if there is no quota.
+	// periods in which the container used up the quota and was stopped until the next period. Both are omitted if there is
+	// no quota.
 	QuotaPeriods     int64 `json:"quotaPeriods,omitempty"`
 	ThrottledPeriods int64 `json:"throttledPeriods,omitempty"`
 	DataBytes        int64 `json:"dataBytes"`
@@ -112,7 +112,8 @@ type LinkStatus struct {
 // path at the same time. The emulation of native engines delays only their own messages, so it delays neither probe.
 // The difference is the cost of the mesh.
 type MeshRTT struct {
-	// Below measures packets that the mesh does not carry (UDP), Through a TCP connection that it carries.
+	// Below has the round trips of UDP packets, which bypass the mesh. Through has the round trips over a TCP connection,
+	// which the mesh carries.
 	Below   string `json:"below"`
 	Through string `json:"through"`
 }
@@ -124,14 +125,15 @@ type Join struct {
 	Process string `json:"process"`
 	// NodeIncarnation is the value for Status: 0 for the first process, and one more for each later process.
 	NodeIncarnation uint32 `json:"nodeIncarnation,omitempty"`
-	// Loaded is the last load request of the nodes, for a process other than the first; nil if there was none. The
-	// process gets its rows from its peers, except for the read-only rows that every node stores.
+	// Loaded is the last load request that the nodes received; nil if there was none, and for the node's first process.
+	// The process gets its rows from its peers, except for the read-only rows that every node stores.
 	Loaded *LoadRequest `json:"loaded,omitempty"`
 }
 
 // LoadRequest asks a node to replace its data with its part of a workload's data set.
 type LoadRequest struct {
-	// Dataset names the data set. A node that has already loaded it answers immediately, so repeating a request is safe.
+	// Dataset names the data set. A node that has already loaded the data set answers immediately, so repeating a request
+	// is safe.
 	Dataset string `json:"dataset"`
 	// Workload is a BenchmarkRun's spec.workload, as JSON.
 	Workload json.RawMessage `json:"workload"`
@@ -153,7 +155,7 @@ type LoadResponse struct {
 // Audit has the sums of the node's rows that invariants need, by shard.
 type Audit struct {
 	Shards []store.ShardSums `json:"shards"`
-	// Servers is a list of result.Server as JSON, for a database other than Geobench's engines: its servers after the
+	// Servers is a list of result.Server as JSON: the servers of a database other than Geobench's engines, after the
 	// audit.
 	Servers json.RawMessage `json:"servers,omitempty"`
 }
@@ -167,14 +169,14 @@ type Disturbance struct {
 	// Lost lists the nodes that have permanently lost their state. No node waits for them any longer, even if a later
 	// Disturbance omits them.
 	Lost []int `json:"lost,omitempty"`
-	// SlowPercent is the additional time that every operation of the node takes; 100 doubles it.
+	// SlowPercent is the additional time that every operation of the node takes; 100 doubles the time of an operation.
 	SlowPercent int64 `json:"slowPercent,omitempty"`
 	// ClockOffset is added to the node's clock. A positive offset sets the clock ahead.
 	ClockOffset time.Duration `json:"clockOffsetNanoseconds,omitempty"`
 }
 
-// Agenda is a schedule of disturbances that a node applies to itself. It is sent in advance, so that the node carries
-// it out even if its sender is disconnected then. A new agenda replaces the previous one.
+// Agenda is a schedule of disturbances that a node applies to itself. The operator sends it in advance, so that the
+// node follows the agenda even while the operator cannot reach the node. A new agenda replaces the previous one.
 type Agenda struct {
 	// Process is the process whose clock the times refer to. Any other process rejects the agenda. Empty stands for any
 	// process.
@@ -215,7 +217,7 @@ func (a *Agenda) Ahead(now time.Duration) (n int) {
 	return n
 }
 
-// Log records all disturbances of a node since it started, whoever requested them.
+// Log records all disturbances of a node since it started, regardless of who requested them.
 type Log struct {
 	Process string `json:"process"`
 	// Since is the start of the node or, if it continued from its journal, of its first process. Times are on the node's
@@ -223,8 +225,8 @@ type Log struct {
 	Since time.Duration `json:"sinceNanoseconds"`
 	// Entries are ordered by time. Between entries the node was undisturbed.
 	Entries []LogEntry `json:"entries,omitempty"`
-	// ForgottenUntil is the time before which entries were dropped to bound the log. It is omitted if the log has all
-	// entries.
+	// ForgottenUntil is the time before which the log is incomplete, because it has dropped entries to bound its size. It
+	// is omitted if the log has all entries.
 	ForgottenUntil time.Duration `json:"forgottenUntilNanoseconds,omitempty"`
 	// Fast are the intervals in which this process measured links that were faster than declared.
 	Fast []FastLink `json:"fast,omitempty"`
@@ -235,7 +237,7 @@ type Log struct {
 // FastLink is an interval in which the median round trip to the nodes of a region was too short: see wire.Fast.
 type FastLink struct {
 	To string `json:"to"`
-	// Node is the only affected node of the region; empty means all of them.
+	// Node is the only affected node of the region; empty means all nodes of the region.
 	Node   string        `json:"node,omitempty"`
 	From   time.Duration `json:"fromNanoseconds"`
 	Until  time.Duration `json:"untilNanoseconds"`
@@ -264,7 +266,7 @@ func (l *Log) Change(now time.Duration, d *Disturbance) {
 	if n := len(l.Entries); n > 0 && l.Entries[n-1].To == nil {
 		l.Entries[n-1].To = &now
 	}
-	// An empty disturbance only ends the previous one.
+	// An empty disturbance only ends the previous disturbance.
 	if d.Same(nil) {
 		return
 	}

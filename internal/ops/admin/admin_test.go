@@ -50,7 +50,7 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// A log fits into a response however large its disturbances are, and states the time from which it is complete.
+// A log fits into a response, however large its disturbances are. It states the time from which it is complete.
 func TestLogOfLongDisturbances(t *testing.T) {
 	l := &Log{}
 	long := &Disturbance{Cut: make([]int, 5_000), SlowPercent: 5, ClockOffset: 5}

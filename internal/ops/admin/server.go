@@ -42,7 +42,7 @@ type Joiner interface {
 // ErrBusy is returned while the node's data is in use or not loaded yet. The request may be retried later.
 var ErrBusy = errors.New("the node's data can't be used now")
 
-// BadRequest is an error that the caller made.
+// BadRequest is an error that the caller has caused.
 type BadRequest struct{ Err error }
 
 func (e *BadRequest) Error() string { return e.Err.Error() }

@@ -15,7 +15,7 @@ import (
 	"github.com/geobench/geobench/internal/base/store"
 )
 
-// fakeNode answers with err if set, otherwise with the request.
+// fakeNode answers with err if it is set, and otherwise with values from the request.
 type fakeNode struct{ err error }
 
 func (n fakeNode) Status(context.Context) (*Status, error) { return &Status{Node: "a/0/0"}, n.err }

@@ -70,7 +70,7 @@ func ClientOf(db *v1alpha1.GeoDatabase, t *geo.Topology) *Client {
 
 // Endpoints returns the endpoints of each region's clients for deployed programs. Each endpoint is the first pod of the
 // region that the client specification names. If it names none, the endpoint is in the clients' region or, if that
-// region has no pod for clients, in the nearest region that has. Endpoints returns nil if the spec has no clients.
+// region has no pod for clients, in the nearest region that has one. Endpoints returns nil if the spec has no clients.
 func Endpoints(db *v1alpha1.GeoDatabase, t *geo.Topology) (out []Endpoint) {
 	var program *v1alpha1.Program
 	var c *v1alpha1.ProgramClient
@@ -107,7 +107,7 @@ func clientRegions(db *v1alpha1.GeoDatabase, t *geo.Topology) (at []string) {
 		}
 		nearest := -1
 		for other := range db.Spec.Regions {
-			// Prefer the clients' region to any other, whatever round trip the profile declares within it.
+			// Prefer the clients' region to any other region, regardless of the declared round trip within it.
 			if InRegion(role, other) && (nearest < 0 || other == r || nearest != r && t.RTT(geo.Region(r), geo.Region(other)) < t.RTT(geo.Region(r), geo.Region(nearest))) {
 				nearest = other
 			}

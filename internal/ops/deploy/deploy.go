@@ -12,11 +12,11 @@ import (
 	"github.com/geobench/geobench/internal/base/hostlist"
 )
 
-// Database is a deployed database.
+// Database describes a deployed database.
 type Database struct {
 	// Name is the name of the GeoDatabase.
 	Name string `json:"name"`
-	// Engine is the name of a protocol, Parameters the values that the user set.
+	// Engine is the name of a protocol. Parameters has the parameter values that the user has set.
 	Engine     string            `json:"engine"`
 	Parameters map[string]string `json:"parameters,omitempty"`
 	Topology   geo.Topology      `json:"topology"`

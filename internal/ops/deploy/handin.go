@@ -9,9 +9,9 @@ import (
 	"github.com/geobench/geobench/internal/ops/identity"
 )
 
-// HandIn is the final output of a worker, with the configuration and start time that it used. Others may be able to
-// write to its ConfigMap. So a seal, whose key only this worker and the operator have, binds it to the worker and its
-// run.
+// HandIn is the final output of a worker, with the configuration and start time that it used. Other clients of the API
+// server may be able to write to the worker's ConfigMap. Therefore a seal binds the output to the worker and its run;
+// only this worker and the operator have the key of the seal.
 type HandIn struct {
 	// Run is the BenchmarkRun's UID. Region and Index identify the worker.
 	Run, Region string

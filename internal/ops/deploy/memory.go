@@ -5,8 +5,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// OwnMemory is the default memory limit of a node or worker. It keeps a process that grows without bound from killing
-// others on its machine. A node rejects a data set that does not fit.
+// OwnMemory is the default memory limit of a node or worker. It keeps a process that grows without bound from
+// exhausting the memory of its machine. A node rejects a data set that does not fit.
 const OwnMemory = "8Gi"
 
 // FullPercent is the percentage of its memory that a node may fill with loaded rows. The rest is for the versions,

@@ -52,7 +52,8 @@ func TestPodsOfRoles(t *testing.T) {
 	}
 }
 
-// Pods with separate Services are known by these, and packets may come from either address.
+// Programs know a pod with a separate Service by the host name of the Service. Packets may come from either of the
+// pod's host names.
 func TestPodsWithServices(t *testing.T) {
 	db := &v1alpha1.GeoDatabase{}
 	db.Name, db.Namespace = "d", "n"

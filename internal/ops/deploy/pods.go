@@ -28,7 +28,8 @@ type Pod struct {
 // ServiceOfItsOwn reports whether the pod has a separate Service, which has the pod's name.
 func (p *Pod) ServiceOfItsOwn() bool { return p.Known != p.Host }
 
-// Hosts returns all host names of the pod. The source address of its packets may belong to any of them.
+// Hosts returns all host names of the pod. Packets from the pod may have the address of any of these hosts as their
+// source.
 func (p *Pod) Hosts() []string {
 	if p.ServiceOfItsOwn() {
 		return []string{p.Host, p.Known}

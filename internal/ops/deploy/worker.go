@@ -12,7 +12,7 @@ import (
 // Worker is the task of a worker pod: the clients that it runs and their database. All pods of a region receive the
 // same Worker; a pod gets its index from its Job.
 type Worker struct {
-	// Run is the name of the BenchmarkRun, UID its unique ID.
+	// Run is the name of the BenchmarkRun, and UID is its unique ID.
 	Run string `json:"run"`
 	UID string `json:"uid"`
 	// Attempt identifies an execution of the run. Nodes recognize the execution's clients by it.
@@ -37,7 +37,7 @@ type Worker struct {
 	digest string // digest of the file that it was read from
 }
 
-// Application returns the name of this execution's sessions at a database other than Geobench's engines.
+// Application returns the application name of this execution's sessions in a database other than Geobench's engines.
 func (w *Worker) Application() string {
 	return "geobench-" + w.Attempt
 }

@@ -54,7 +54,7 @@ const (
 // kinds are the conditions that this package sets.
 var kinds = []string{v1alpha1.ConditionReady, v1alpha1.ConditionReconciling, v1alpha1.ConditionStalled, v1alpha1.ConditionSucceeded}
 
-// state is the state of an object that its conditions express.
+// state is the state of an object, as expressed by its conditions.
 type state int
 
 const (
@@ -102,7 +102,8 @@ func (f finding) conditions(generation int64) []metav1.Condition {
 	return out
 }
 
-// Run returns the conditions of a run. They reflect its verdict once it has one for the current spec.runID.
+// Run returns the conditions of a run. They reflect the run's verdict once there is a verdict for the current
+// spec.runID.
 func Run(run *v1alpha1.BenchmarkRun) []metav1.Condition {
 	return ofRun(run).conditions(run.Generation)
 }
@@ -125,7 +126,7 @@ func ofRun(run *v1alpha1.BenchmarkRun) finding {
 		return finding{state: bad, reason: st.Reason, message: st.Message, verdict: string(st.Verdict)}
 	}
 	f := finding{reason: string(st.Stage)}
-	// Stages wait for these conditions in this order, so the first one that is false explains the stage.
+	// Stages wait for these conditions in this order, so the first false condition explains the stage.
 	for _, kind := range []string{v1alpha1.ConditionAccepted, v1alpha1.ConditionDatabaseReady, v1alpha1.ConditionNetworkVerified,
 		v1alpha1.ConditionDataLoaded, v1alpha1.ConditionMeasured, v1alpha1.ConditionDatabaseQuiet} {
 		if c := meta.FindStatusCondition(st.Conditions, kind); c != nil && c.Status == metav1.ConditionFalse {
@@ -140,7 +141,7 @@ func ofRun(run *v1alpha1.BenchmarkRun) finding {
 }
 
 // Experiment returns the conditions of an experiment at the given time. They reflect whether the runs were carried out,
-// whether the claims were judged, and whether spec.gate is satisfied; the condition Failed covers all three.
+// whether the claims were evaluated, and whether spec.gate is satisfied; the condition Failed covers all three.
 func Experiment(e *v1alpha1.Experiment, now time.Time) []metav1.Condition {
 	return ofExperiment(e, now).conditions(e.Generation)
 }
@@ -208,7 +209,8 @@ func ofDatabase(db *v1alpha1.GeoDatabase, now time.Time) finding {
 	return finding{state: good, reason: serving, message: nodes.Message + ", and the network between them is the declared one"}
 }
 
-// refused judges a spec that cannot be carried out; since is the time when that was found.
+// refused returns the finding for a spec that was not accepted; since is the time at which it was rejected. The finding
+// is bad unless a missing object may still arrive.
 func refused(accepted metav1.Condition, since, now time.Time) finding {
 	mayCome := slices.Contains([]string{ProfileNotFound, ReferenceNotFound, NameTaken}, accepted.Reason)
 	if mayCome && now.Sub(since) < Patience {
@@ -225,8 +227,8 @@ func conditionOf(conditions []metav1.Condition, kind string) metav1.Condition {
 	return metav1.Condition{Type: kind}
 }
 
-// Apply merges judged conditions into the conditions of an object. before has the conditions in the API server. A
-// condition with the same status as in before keeps its last transition time, even if the reconciliation changed the
+// Apply merges the conditions in judged into the conditions of an object. before has the conditions in the API server.
+// A condition with the same status as in before keeps its last transition time, even if the reconciliation changed the
 // status back and forth.
 func Apply(conditions *[]metav1.Condition, before, judged []metav1.Condition, now metav1.Time) {
 	// kstatus reads every condition that is present, so remove conditions that no longer apply.

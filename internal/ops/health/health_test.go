@@ -142,13 +142,13 @@ func TestDatabase(t *testing.T) {
 }
 
 // Reconciling and Stalled are removed when they no longer apply. A condition with the same status as in the API server
-// keeps its time.
+// keeps its transition time.
 func TestApply(t *testing.T) {
 	before := []metav1.Condition{condition(v1alpha1.ConditionReady, no, "Measure", ""), condition(v1alpha1.ConditionReconciling, yes, "Measure", ""),
 		condition(v1alpha1.ConditionAccepted, no, NameTaken, "")}
 	conditions := append([]metav1.Condition(nil), before...)
 	later := metav1.NewTime(noon.Add(time.Hour))
-	// a reconciliation that first accepts and then rejects the object
+	// Simulate a reconciliation that first accepts and then rejects the object.
 	for _, status := range []metav1.ConditionStatus{yes, no} {
 		meta.SetStatusCondition(&conditions, metav1.Condition{Type: v1alpha1.ConditionAccepted, Status: status, Reason: NameTaken, LastTransitionTime: later})
 	}

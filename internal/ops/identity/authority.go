@@ -31,14 +31,14 @@ const (
 )
 
 const (
-	// signerLife is the validity of a signer's certificate. The next signer is created when a third of it remains.
+	// signerLife is the validity of a signer's certificate. The next signer is created when a third of this time remains.
 	signerLife = 3 * 365 * 24 * time.Hour
 	// introduction is the time during which a new signer is published but does not sign yet. So every process that
-	// receives one of its certificates already lists the signer.
+	// receives a certificate from the new signer already trusts that signer.
 	introduction = 24 * time.Hour
-	// certificateLife is the validity of all other certificates. They are renewed when a third of it remains.
+	// certificateLife is the validity of all other certificates. They are renewed when a third of this time remains.
 	certificateLife = 90 * 24 * time.Hour
-	// backdating tolerates clocks that are behind.
+	// backdating is the time by which certificates are backdated, for machines with clocks that are behind.
 	backdating = time.Hour
 	keySize    = 32
 )
@@ -54,7 +54,7 @@ type signer struct {
 	key  crypto.Signer
 }
 
-// NewAuthority returns a new Authority.
+// NewAuthority returns an Authority with a new secret and its first signer.
 func NewAuthority(now time.Time) (*Authority, error) {
 	a := &Authority{secret: make([]byte, keySize)}
 	if _, err := rand.Read(a.secret); err != nil {
@@ -255,8 +255,8 @@ func sign(template, parent *x509.Certificate, key, by crypto.Signer) (*x509.Cert
 	return x509.ParseCertificate(der)
 }
 
-// Current reports whether a certificate that Issue created for that name can still be used. It must be valid for long
-// enough, and be signed by a certificate in signers.
+// Current reports whether a certificate that Issue created for the given name can still be used. It must be valid for
+// at least another third of its life, and be signed by a certificate in signers.
 func Current(cert, signers []byte, name string, now time.Time) bool {
 	block, _ := pem.Decode(cert)
 	if block == nil {

@@ -67,7 +67,8 @@ func TestAuthorityOutlivesItsProcess(t *testing.T) {
 	}
 }
 
-// A key has a single purpose and object. Objects never share a key, even if their concatenated names are equal.
+// A key has a single purpose and object. Different objects never share a key, even if their names are equal when
+// concatenated.
 func TestKeysDiffer(t *testing.T) {
 	a := newAuthority(t, epoch)
 	seen := map[string]string{}
@@ -124,8 +125,8 @@ func TestCurrent(t *testing.T) {
 	}
 }
 
-// TestSignersAreReplaced simulates ten years in steps of a day. There is always a signer, every process lists the next
-// signer before it signs anything, and certificates are accepted for their whole validity.
+// TestSignersAreReplaced simulates ten years in steps of a day. There is always a signer, every process trusts a new
+// signer before that signer issues its first certificate, and certificates are accepted for their whole validity.
 func TestSignersAreReplaced(t *testing.T) {
 	a := newAuthority(t, epoch)
 	pair := issue(t, a, "x", epoch)

@@ -22,7 +22,7 @@ const (
 	// runs are derived: see ClientKey. Nodes have both.
 	FilePeer    = "peer.key"
 	FileClients = "clients.key"
-	// FileClient is the client key of a run. Its workers have it.
+	// FileClient is the client key of a run. The run's workers have this file.
 	FileClient = "client.key"
 )
 
@@ -38,7 +38,8 @@ func ServerName(databaseUID string) string { return databaseUID + ".database.geo
 // ClientKey derives the client key of a run from the content of FileClients.
 func ClientKey(clients []byte, run string) []byte { return Derive(clients, "client", run) }
 
-// Folder is the path of a pod's credentials, a mounted Secret. Files are read at each use, because they are renewed.
+// Folder is the path of a pod's credentials, a mounted Secret. Files are read at each use, because credentials are
+// renewed.
 type Folder string
 
 // Read returns the content of a file. It fails if the file is empty.
@@ -79,7 +80,7 @@ func (f Folder) server() *tls.Config {
 }
 
 // Listener returns a listener whose connections authenticate the operator before they return any data. It calls turned
-// for each peer that fails.
+// for each peer that fails to authenticate.
 func (f Folder) Listener(l net.Listener, turned func(from net.Addr, reason error)) net.Listener {
 	return &listener{l, f.server(), turned}
 }

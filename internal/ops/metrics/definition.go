@@ -37,7 +37,7 @@ type Definition struct {
 
 // Source is a group of metrics that are served at the same place.
 type Source struct {
-	// Name is the heading of the group in the documentation, About its introduction.
+	// Name is the heading of the group in the documentation, and About is its introduction.
 	Name, About string
 	Metrics     []*Definition
 }
@@ -45,7 +45,7 @@ type Source struct {
 // nativeFactor is the growth factor between consecutive buckets of a native histogram.
 const nativeFactor = 1.1
 
-// maxNativeBuckets bounds the buckets of a native histogram. Beyond it, the resolution halves.
+// maxNativeBuckets bounds the buckets of a native histogram. Beyond this number, the resolution halves.
 const maxNativeBuckets = 160
 
 var sources []*Source

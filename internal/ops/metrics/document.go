@@ -13,13 +13,14 @@ func Document(w io.Writer) {
 
 <!-- Written by make generate from internal/ops/metrics. -->
 
-What Geobench shows to Prometheus, in OpenMetrics text (with exemplars) or protobuf (with native histograms), whichever the scraper
-asks for. How to have it scraped: [monitoring.md](monitoring.md). Figures of a run that you quote come from its
-[result document](results.md), not from here: metrics count warm-ups too, and a histogram's quantile is as coarse as its buckets.
+This page lists the metrics that Geobench exposes to Prometheus, as OpenMetrics text (with exemplars) or protobuf (with native
+histograms), depending on what the scraper requests. [monitoring.md](monitoring.md) explains how to scrape them. Quote the figures of a
+run from its [result document](results.md), not from metrics: metrics include warm-ups, and a histogram's quantile is as coarse as its
+buckets.
 
-Histograms are native (a resolution of 10%) and classic at once. No metric has a label for a client, a key or a single transaction; reasons
-of outcomes are cut off at 32 per worker, the rest are counted as `+"`other`"+`. Processes also serve the figures of the Go runtime (`+"`go_*`"+`) and of the
-process (`+"`process_*`"+`).
+Histograms are both native (with a resolution of 10%) and classic. No metric has a label for a client, a key or a single transaction. A
+worker reports at most 32 reasons of outcomes and counts the rest as `+"`other`"+`. Processes also serve the metrics of the Go runtime
+(`+"`go_*`"+`) and of the process (`+"`process_*`"+`).
 `)
 	for _, s := range All() {
 		fmt.Fprintf(w, "\n## %s\n\n%s\n\n| metric | type | labels | |\n|---|---|---|---|\n", s.Name, s.About)

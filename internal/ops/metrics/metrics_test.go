@@ -47,7 +47,8 @@ func TestLint(t *testing.T) {
 			if !strings.HasSuffix(d.Help, ".") {
 				t.Errorf("%s: its help is no sentence: %s", d.Name, d.Help)
 			}
-			// OpenMetrics requires that a unit in the help of a time or size is also in the name.
+			// OpenMetrics requires that the name of a metric contains its unit. Help texts that start with these words describe
+			// times or sizes.
 			for _, word := range []string{"CPU time", "Bytes", "Latency of", "Size of"} {
 				if strings.HasPrefix(d.Help, word) && !slices.ContainsFunc(units, func(u string) bool { return strings.Contains(d.Name, u) || strings.Contains(d.Name, "_bytes") }) {
 					t.Errorf("%s: no unit in the name of %q", d.Name, d.Help)
@@ -62,7 +63,7 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// TestLintFindsMistakes checks that TestLint detects mistakes.
+// TestLintFindsMistakes checks that the linter that TestLint uses detects wrong names.
 func TestLintFindsMistakes(t *testing.T) {
 	text := "# HELP geobench_wait_milliseconds Wait.\n# TYPE geobench_wait_milliseconds counter\ngeobench_wait_milliseconds 1\n"
 	problems, err := promlint.New(strings.NewReader(text)).Lint()

@@ -26,32 +26,32 @@ var latencyBuckets = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .02
 // Workers.
 var (
 	workers = source("Workers", "Served by worker pods on port 7001 (`metrics`), and by `geobench run --metrics-address` for all regions. "+
-		"They count from the first warm-up on: the result document counts measured windows alone. `worker` is the worker's number in its region. "+
-		"A transaction is counted once, by the outcome of its last attempt; `geobench_worker_attempts_total` counts every attempt, which is the same without `spec.load.retry`. "+
-		"What engines execute again is in `geobench_engine_events_total`.")
+		"They count from the first warm-up on, whereas the result document counts only measured windows. `worker` is the worker's number in its region. "+
+		"A transaction is counted once, by the outcome of its last attempt; `geobench_worker_attempts_total` counts every attempt; without `spec.load.retry`, the two counts are equal. "+
+		"Re-executions within engines are in `geobench_engine_events_total`.")
 
 	Committed = workers.define(Counter, "geobench_worker_committed_total",
 		"Transactions committed.", with(workerLabels, "transaction", "class"))
 	Aborted = workers.define(Counter, "geobench_worker_aborted_total",
 		"Transactions aborted, by the procedure or by concurrency control, by reason.", with(workerLabels, "transaction", "class", "reason"))
 	Refused = workers.define(Counter, "geobench_worker_refused_total",
-		"Transactions that the database would not take; their clients back off and go on with another one.", with(workerLabels, "transaction", "class", "reason"))
+		"Transactions that the database refused; their clients back off and continue with another transaction.", with(workerLabels, "transaction", "class", "reason"))
 	Unknown = workers.define(Counter, "geobench_worker_unknown_total",
 		"Transactions without an answer because the connection was lost.", with(workerLabels, "transaction", "class", "reason"))
 	TimedOut = workers.define(Counter, "geobench_worker_timed_out_total",
 		"Transactions that their client gave up on after spec.load.requestTimeout.", with(workerLabels, "transaction", "class"))
 	Attempts = workers.define(Counter, "geobench_worker_attempts_total",
-		"Attempts that ended, by outcome (committed, aborted, refused, unknown) and cause (procedure, conflict, node, client; none of those that committed or whose cause the database does not tell). "+
-			"One that is tried again counts when the next one is sent.", with(workerLabels, "transaction", "class", "outcome", "cause"))
+		"Attempts that ended, by outcome (committed, aborted, refused, unknown) and cause (procedure, conflict, node, client; none if the attempt committed or the database does not report a cause). "+
+			"An attempt that is retried counts when the retry is sent.", with(workerLabels, "transaction", "class", "outcome", "cause"))
 	Latency = workers.define(Histogram, "geobench_worker_commit_latency_seconds",
-		"Latency of committed transactions from the instant at which they were due, all attempts included. Exemplars name a transaction of the recorded history.",
+		"Latency of committed transactions from the time at which they were due, including all attempts. Exemplars name a transaction of the recorded history.",
 		with(workerLabels, "transaction", "class"), latencyBuckets...)
 	Dropped = workers.define(Counter, "geobench_worker_dropped_total",
 		"Arrivals of an open loop that were dropped because the queue was full.", workerLabels)
 	InFlight = workers.define(Gauge, "geobench_worker_in_flight_transactions",
 		"Transactions without an outcome.", workerLabels)
 	Repetition = workers.define(Gauge, "geobench_worker_repetition",
-		"Number of the repetition under way, from 1; 0 before the first.", workerLabels)
+		"Number of the current repetition, from 1; 0 before the first.", workerLabels)
 	Measuring = workers.define(Gauge, "geobench_worker_measuring",
 		"1 while the worker is in a measured window, else 0.", workerLabels)
 	DriverCPU = workers.define(Counter, "geobench_driver_cpu_seconds_total",
@@ -71,15 +71,15 @@ var (
 	Unauthenticated = nodes.define(Counter, "geobench_node_strangers_total",
 		"Connections of peers and clients that were refused because they did not prove that they belong to the database or the run.", nodeLabels)
 	NodeDisturbed = nodes.define(Gauge, "geobench_node_disturbed",
-		"1 while something is done to the node or its links, by a fault or by anybody else, else 0.", nodeLabels)
+		"1 while the node or its links are disturbed, by a fault or by any other action, else 0.", nodeLabels)
 	NodePeers = nodes.define(Gauge, "geobench_node_connected_peers",
-		"Peers that are connected now.", nodeLabels)
+		"Peers that are currently connected.", nodeLabels)
 	NodeTurns = nodes.define(Counter, "geobench_node_loop_turns_total",
 		"Turns of the event loop.", nodeLabels)
 	NodeQueue = nodes.define(Gauge, "geobench_node_queue_depth",
 		"Messages, transactions and timers that wait for the event loop.", nodeLabels)
 	NodePending = nodes.define(Gauge, "geobench_node_pending_transactions",
-		"Transactions that the node has heard of and not finished.", nodeLabels)
+		"Transactions that the node knows of and has not finished.", nodeLabels)
 	NodeRows = nodes.define(Gauge, "geobench_node_store_rows",
 		"Rows in the store.", nodeLabels)
 	NodeBytes = nodes.define(Gauge, "geobench_node_store_size_bytes",
@@ -89,39 +89,39 @@ var (
 	NodeOutcomes = nodes.define(Counter, "geobench_node_outcomes_total",
 		"Transactions answered to clients of this node, by status: committed, aborted, refused, unknown.", with(nodeLabels, "status"))
 	NodeLeads = nodes.define(Gauge, "geobench_node_leads",
-		"1 for each shard whose group the node leads now, by shard: the region that its rows call home and their partition. Only engines with such groups have it.", with(nodeLabels, "shard"))
+		"1 for each shard whose group the node currently leads, by shard: the home region and the partition of its rows. Only engines with such groups have this metric.", with(nodeLabels, "shard"))
 	NodeCPU = nodes.define(Counter, "geobench_node_cpu_seconds_total",
 		"CPU time of the node's process, which geobench run shares among all nodes and workers.", nodeLabels)
 	NodeMemory = nodes.define(Gauge, "geobench_node_memory_bytes",
 		"Resident memory of the node's process, which geobench run shares among all nodes and workers.", nodeLabels)
 	NodeJournalBytes = nodes.define(Gauge, "geobench_node_journal_size_bytes",
-		"Size of the file of the node's journal; missing where none is kept. It is cut short when it has grown by half of the data's size.", nodeLabels)
+		"Size of the node's journal file; absent if the node keeps no journal. The journal is truncated once it has grown by half of the data's size.", nodeLabels)
 	NodeJournalCuts = nodes.define(Counter, "geobench_node_journal_cuts_total",
-		"How often the node's journal has been cut short; missing where none is kept.", nodeLabels)
+		"Truncations of the node's journal; absent if the node keeps no journal.", nodeLabels)
 	NodeClientBytes = nodes.define(Counter, "geobench_node_client_sent_bytes_total",
-		"Bytes sent to clients, headers included.", nodeLabels)
+		"Bytes sent to clients, including headers.", nodeLabels)
 	NodeClientOutcomes = nodes.define(Counter, "geobench_node_client_sent_outcomes_total",
 		"Outcomes sent to clients.", nodeLabels)
 	NodeClientReceivedBytes = nodes.define(Counter, "geobench_node_client_received_bytes_total",
-		"Bytes received from clients, headers included.", nodeLabels)
+		"Bytes received from clients, including headers.", nodeLabels)
 	EngineEvents = nodes.define(Counter, "geobench_engine_events_total",
-		"What the protocol counts, by event, for example batches, lock_waits, deadlocks_resolved: the figures of kind counter on the engine's page in docs/protocols.", with(nodeLabels, "event"))
+		"Events that the protocol counts, by event, for example batches, lock_waits, deadlocks_resolved: the figures of kind counter on the engine's page in docs/protocols.", with(nodeLabels, "event"))
 	EngineState = nodes.define(Gauge, "geobench_engine_state",
-		"The state of the protocol now, by figure, for example log_position: the figures of kind gauge on the engine's page in docs/protocols.", with(nodeLabels, "figure"))
+		"Current state of the protocol, by figure, for example log_position: the figures of kind gauge on the engine's page in docs/protocols.", with(nodeLabels, "figure"))
 )
 
 // Network.
 var (
-	network = source("Network", "Served beside the metrics of nodes; of round trips, and geobench_node_ready, also by the probes beside programs of any image (`spec.pods`). `region` is the region of the node that measures or sends, `to` the region at the other end.")
+	network = source("Network", "Served along with the metrics of nodes. Round trips and geobench_node_ready are also served by the probes that run alongside programs of any image (`spec.pods`). `region` is the region of the node that measures or sends, `to` the region at the other end.")
 
 	SentBytes = network.define(Counter, "geobench_network_sent_bytes_total",
-		"Bytes sent to the nodes of a region, headers and probes included, retransmissions left out.", with(nodeLabels, "to"))
+		"Bytes sent to the nodes of a region, including headers and probes, excluding retransmissions.", with(nodeLabels, "to"))
 	SentMessages = network.define(Counter, "geobench_network_sent_messages_total",
-		"Messages sent to the nodes of a region, probes and acknowledgements included.", with(nodeLabels, "to"))
+		"Messages sent to the nodes of a region, including probes and acknowledgements.", with(nodeLabels, "to"))
 	Stalls = network.define(Counter, "geobench_network_link_stalls_total",
-		"Times that a link began to hold more than its limit for a peer.", nodeLabels)
+		"Number of times that a link started to hold more than its limit for a peer.", nodeLabels)
 	DeclaredRTT = network.define(Gauge, "geobench_network_declared_rtt_seconds",
-		"Round trip to a region as the network profile declares it.", with(nodeLabels, "to"))
+		"Round trip to a region as declared in the network profile.", with(nodeLabels, "to"))
 	RTTTolerance = network.define(Gauge, "geobench_network_rtt_tolerance_seconds",
 		"How far the median of the round trips to a region may be from the declared one: 5% + 1 ms, and the sampling error of the declared jitter.", with(nodeLabels, "to"))
 	MedianRTT = network.define(Gauge, "geobench_network_median_rtt_seconds",
@@ -129,9 +129,9 @@ var (
 	TailRTT = network.define(Gauge, "geobench_network_p99_rtt_seconds",
 		"99th percentile of the round trips to a region during the last 10 s, as this node's probes measured it.", with(nodeLabels, "to"))
 	BelowMeshRTT = network.define(Gauge, "geobench_network_below_mesh_rtt_seconds",
-		"Median round trip to a region during the last 10 s of packets that a service mesh does not carry, where `spec.network.mesh` names one.", with(nodeLabels, "to"))
+		"Median round trip to a region during the last 10 s, of packets that bypass the service mesh, if `spec.network.mesh` names a mesh.", with(nodeLabels, "to"))
 	ThroughMeshRTT = network.define(Gauge, "geobench_network_through_mesh_rtt_seconds",
-		"The same over a connection that the mesh carries. What it is longer is what the mesh adds to the link.", with(nodeLabels, "to"))
+		"The same, over a connection that the mesh carries. The difference is the delay that the mesh adds to the link.", with(nodeLabels, "to"))
 	RTTSamples = network.define(Gauge, "geobench_network_rtt_samples",
 		"Round trips to a region that were measured during the last 10 s.", with(nodeLabels, "to"))
 )
@@ -139,20 +139,20 @@ var (
 // Sidecars.
 var (
 	sidecars = source("Sidecars", "Served on port 7003 (`wan`) by the sidecars that emulate the network of pods (`emulation: Sidecar`, `geobench wan`). "+
-		"`region` is the region of the pod, `from` the link that packets came over: the region at its other end.")
+		"`region` is the region of the pod, `from` the region at the other end of the link over which packets arrived.")
 
 	WANPackets = sidecars.define(Counter, "geobench_wan_received_packets_total",
-		"Packets that came over a link, before any was dropped.", with(wanLabels, "from"))
+		"Packets that arrived over a link, including those dropped afterwards.", with(wanLabels, "from"))
 	WANBytes = sidecars.define(Counter, "geobench_wan_received_bytes_total",
-		"Bytes that came over a link, with headers from IP upwards.", with(wanLabels, "from"))
+		"Bytes that arrived over a link, including headers from IP upwards.", with(wanLabels, "from"))
 	WANDropped = sidecars.define(Counter, "geobench_wan_dropped_packets_total",
 		"Packets dropped, by cause: loss, rate, cut, queue, kernel.", with(wanLabels, "from", "cause"))
 	WANQueuedPackets = sidecars.define(Gauge, "geobench_wan_queued_packets",
-		"Packets on their way; what the kernel hands over at once is one.", with(wanLabels, "from"))
+		"Packets in flight; packets that the kernel delivers together count as one.", with(wanLabels, "from"))
 	WANQueuedBytes = sidecars.define(Gauge, "geobench_wan_queued_bytes",
-		"Bytes on their way.", with(wanLabels, "from"))
+		"Bytes in flight.", with(wanLabels, "from"))
 	WANLateness = sidecars.define(Histogram, "geobench_wan_lateness_seconds",
-		"How much later than due packets were handed on.", wanLabels,
+		"Delay between the time at which packets were due and the time at which they were forwarded.", wanLabels,
 		25e-6, 50e-6, 100e-6, 200e-6, 400e-6, 800e-6, 1.6e-3, 3.2e-3, 6.4e-3, 12.8e-3, 25.6e-3, 51.2e-3, 102.4e-3)
 	WANConfigErrors = sidecars.define(Counter, "geobench_wan_config_errors_total",
 		"Configurations that were refused.", wanLabels)
@@ -165,12 +165,12 @@ var (
 // Runs.
 var (
 	runs = source("Runs", "Served by the operator, and by `geobench run --metrics-address` for its run (without the label `namespace`, which a scrape configuration may add). "+
-		"Runs that ended are shown for 15 minutes.")
+		"Runs remain visible for 15 minutes after they have ended.")
 
 	RunStage = runs.define(Gauge, "geobench_run_stage",
 		"1 for the stage that a run is in. Dashboards draw their bands from it.", with(objectLabels, "stage"))
 	RunDeadline = runs.define(Gauge, "geobench_run_stage_deadline_timestamp_seconds",
-		"When the operator gives up on the stage that a run is in, in Unix time.", with(objectLabels, "stage"))
+		"Time at which the operator gives up on the current stage of a run, in Unix time.", with(objectLabels, "stage"))
 	FaultActive = runs.define(Gauge, "geobench_fault_active",
 		"1 while a fault of the run's timeline may have an effect, from the start of its injection to the end of its recovery; else 0.",
 		with(objectLabels, "fault", "kind"))
@@ -184,7 +184,7 @@ var (
 		"Limit of an objective on the share of aborted transactions, 0 to 1; bound is min or max, an empty region or transaction stands for all.",
 		with(objectLabels, "region", "transaction", "bound"))
 	RunUnknownLimit = runs.define(Gauge, "geobench_run_objective_unknown_ratio",
-		"Limit of an objective on the share of transactions whose outcome is not known, 0 to 1; bound is min or max, an empty region or transaction stands for all.",
+		"Limit of an objective on the share of transactions whose outcome is unknown, 0 to 1; bound is min or max, an empty region or transaction stands for all.",
 		with(objectLabels, "region", "transaction", "bound"))
 	NodePrice = runs.define(Gauge, "geobench_price_node_hour",
 		"Price of one node for an hour, in whole units of the currency.", with(objectLabels, "currency"))
@@ -194,19 +194,19 @@ var (
 
 // Operator.
 var (
-	operator = source("Operator", "Served by the operator over HTTPS on port 8443, to those who may get /metrics, beside the metrics of controller-runtime (`controller_runtime_*`, `workqueue_*`, `rest_client_*`).")
+	operator = source("Operator", "Served by the operator over HTTPS on port 8443, to clients that may get /metrics, along with the metrics of controller-runtime (`controller_runtime_*`, `workqueue_*`, `rest_client_*`).")
 
 	Runs = operator.define(Gauge, "geobench_runs",
-		"BenchmarkRuns by stage and verdict; the verdict is empty until a run is over.", []string{"stage", "verdict"})
+		"BenchmarkRuns by stage and verdict; the verdict is empty until a run has ended.", []string{"stage", "verdict"})
 	Databases = operator.define(Gauge, "geobench_databases",
 		"GeoDatabases by engine, and by whether they are ready (true, false).", []string{"engine", "ready"})
 	NetworkVerified = operator.define(Gauge, "geobench_database_network_verified",
-		"1 when the measured network of a database is the declared one, else 0.", []string{"namespace", "database"})
+		"1 when the measured network of a database matches the declared network, else 0.", []string{"namespace", "database"})
 	DatabaseMesh = operator.define(Gauge, "geobench_database_mesh_info",
-		"1 with the service mesh that a database's pods are in: mode is None, Sidecar or Ambient, mutual_tls Strict, Permissive, Disabled, Unknown or empty.",
+		"1, with labels for the service mesh of a database's pods: mode is None, Sidecar or Ambient, mutual_tls Strict, Permissive, Disabled, Unknown or empty.",
 		[]string{"namespace", "database", "mode", "mutual_tls", "version"})
 	StageSeconds = operator.define(Histogram, "geobench_run_stage_duration_seconds",
-		"How long runs stayed in a stage before they left it.", []string{"stage"}, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
+		"Time that runs spent in a stage, observed when they leave it.", []string{"stage"}, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600)
 	FaultLateness = operator.define(Histogram, "geobench_fault_lateness_seconds",
 		"By how much the start and end of faults deviated from the plan (absolute value), by injector; edge is begin or end.",
 		[]string{"injector", "edge"}, .001, .005, .01, .025, .05, .1, .25, .5, 1, 2, 5, 10, 30)

@@ -1,6 +1,6 @@
 // Package presets provides network profiles that users can refer to by name: measured round trips between cloud
 // regions, and the networks of papers. Each is a NetworkProfile manifest in a file, with its sources in comments. A
-// profile of the same name in the cluster or in the given files takes precedence.
+// profile of the same name in the cluster or in the user's files takes precedence.
 package presets
 
 import (

@@ -29,7 +29,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// Presets are used as decoded, so a file must not rely on defaults and must contain all pairs.
+// No defaults are applied to presets, so a file must not rely on defaults and must contain all pairs of regions.
 func TestFiles(t *testing.T) {
 	files, err := fs.Glob(presets.Files, "*.yaml")
 	if err != nil {

@@ -1,5 +1,5 @@
 // Package waitport waits until servers accept connections. It delays the pods of a role until the pods of another role
-// are available. Otherwise they would exit, and Kubernetes would restart them with growing pauses.
+// are available. Otherwise the waiting pods would exit, and Kubernetes would restart them with growing pauses.
 package waitport
 
 import (
@@ -26,22 +26,22 @@ const (
 
 // Options configures Run.
 type Options struct {
-	// Hosts are all hosts of a role, Port the port of each.
+	// Hosts lists all hosts of a role. Port is the port of each host.
 	Hosts []string
 	Port  int
 	// Need defines how many of the servers must answer.
 	Need v1alpha1.RoleHosts
-	// Self is the host of the waiting process. It does not wait for itself.
+	// Self is the host of the waiting process. The process does not wait for itself.
 	Self string
 	Log  *slog.Logger
 
-	// replaced by tests
+	// Tests replace these functions.
 	dial  func(ctx context.Context, address string) error
 	after func(time.Duration) <-chan time.Time
 }
 
-// Run returns nil once enough of the hosts, as defined by Need, have accepted a connection. If all are needed, each
-// must have accepted one at some time.
+// Run returns nil once enough of the hosts, as defined by Need, have accepted a connection. If Need is all, every host
+// must have accepted a connection at some time, but not all at the same time.
 func Run(ctx context.Context, o Options) error {
 	hosts := slices.Clone(o.Hosts)
 	if len(hosts) == 0 {
@@ -60,7 +60,7 @@ func Run(ctx context.Context, o Options) error {
 	if o.after == nil {
 		o.after = time.After
 	}
-	// Self is removed only now, because RoleHostsFirst may mean this process, which then need not wait.
+	// Remove Self only now: RoleHostsFirst may select this process, which then need not wait.
 	if hosts = slices.DeleteFunc(hosts, func(h string) bool { return h == o.Self }); len(hosts) == 0 {
 		return nil
 	}
@@ -86,7 +86,7 @@ func Run(ctx context.Context, o Options) error {
 		if len(missing) == 0 || o.Need == v1alpha1.RoleHostsAny && len(missing) < len(hosts) {
 			return nil
 		}
-		// A host that has accepted once is not tried again: it may restart while others start.
+		// Do not try a host again once it has accepted a connection: it may restart while other hosts start.
 		hosts = missing
 		if quiet += pause; quiet >= reportEvery {
 			o.Log.Info("waiting for connections", "hosts", strings.Join(hosts, ","), "port", o.Port)

@@ -14,12 +14,12 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// Run returns once the needed servers have accepted a connection, each once, and does not wait for itself.
+// Run returns once every needed server has accepted a connection at some time. It does not wait for Self.
 func TestRun(t *testing.T) {
 	for name, tc := range map[string]struct {
 		need   v1alpha1.RoleHosts
 		self   string
-		begins map[string]int // the attempt at which a host starts to answer; hosts that are absent never answer
+		begins map[string]int // = maps a host to the attempt from which on it answers; absent hosts never answer
 		looks  int            // expected number of attempts
 	}{
 		"any":                          {need: v1alpha1.RoleHostsAny, begins: map[string]int{"b": 3}, looks: 3},

@@ -1,5 +1,5 @@
-// Package workersync is the worker's side of the communication with the operator. They use a ConfigMap for each worker,
-// which the operator creates and the worker may get and patch (package deploy defines the keys).
+// Package workersync is the worker's side of the communication with the operator. Each worker has a ConfigMap, which
+// the operator creates and the worker may get and patch. Package deploy defines the keys.
 package workersync
 
 import (

@@ -1,6 +1,6 @@
-// Package attach runs BenchmarkRuns on existing databases: databases that a GeoDatabase describes with spec.external
-// and, with Program, any database that has a custom target. Program has the flags, outputs and exit codes of geobench
-// run, as far as they apply.
+// Package attach runs BenchmarkRuns on existing databases: on databases that a GeoDatabase describes with spec.external
+// and, with Program, on any database for which there is a custom target. Program has the same flags, outputs and exit
+// codes as geobench run, where these apply.
 package attach
 
 import (
@@ -32,27 +32,27 @@ import (
 
 // Program runs manifests on a single database.
 type Program struct {
-	// Engine is the name of the database in messages and results.
+	// Engine is the database's name in messages and results.
 	Engine string
-	// Promises is the isolation level that the database promises. spec.verify Isolation checks it.
+	// Promises is the isolation level that the database promises. The verification Isolation checks this level.
 	Promises isolation.Level
-	// Topology has the regions of the clients, and the number of partitions, which classifies transactions. Its links are
-	// omitted, because the links are real.
+	// Topology has the regions of the clients, and the number of partitions, by which transactions are classified. It has
+	// no links, because the links are real.
 	Topology geo.Topology
-	// Open opens the database for a run. After the run, once all clients are closed, the program calls closeDatabase
+	// Open opens the database for a run. After the run, when all clients are closed, the program calls closeDatabase
 	// unless it is nil.
 	Open func(ctx context.Context, p *plan.Plan) (db target.Database, closeDatabase func() error, err error)
-	// Flags, if set, defines flags of the target, for example for the address of the database. They are parsed before
-	// Open is called. --filename, --output, --quiet, --save and their short forms are reserved; defining one of them
-	// panics.
+	// Flags, if set, defines flags of the target, for example for the address of the database. They are parsed before Open
+	// is called. It panics if it defines one of the reserved flags: --filename, --output, --save, --quiet and their short
+	// forms.
 	Flags func(*pflag.FlagSet)
 }
 
 // Main runs the program with the arguments of the process, and exits with an exit code of package exit. The first
-// interrupt stops the current run in an orderly way.
+// interrupt makes the program end the current run and print its result.
 func (p *Program) Main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// Restore the default handling after the first signal, so that a second interrupt kills the process.
+	// Restore the default signal handling after the first signal, so that a second interrupt kills the process.
 	context.AfterFunc(ctx, stop)
 	os.Exit(p.Run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
@@ -64,8 +64,8 @@ type flags struct {
 	quiet        bool
 }
 
-// Run runs the program with these arguments and returns its exit code. It reports every error in a manifest before the
-// first run starts.
+// Run runs the program with these arguments and returns its exit code. It reports all errors in the manifests before
+// the first run starts.
 func (p *Program) Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	var f flags
 	set := pflag.NewFlagSet(p.Engine, pflag.ContinueOnError)
@@ -104,7 +104,7 @@ func (p *Program) Run(ctx context.Context, args []string, stdin io.Reader, stdou
 			fmt.Fprintf(stderr, "%s: %v\n", p.Engine, err)
 		} else if err != nil {
 			code = fail(exit.Broken, fmt.Errorf("BenchmarkRun %s: %w", run.Run.Name, err))
-			// A canceled run returns an error as well, but it is not a failure of the program.
+			// An interrupted run returns an error as well, but this is not a failure of the program.
 			if ctx.Err() != nil {
 				code = exit.Interrupted
 			}
@@ -121,7 +121,8 @@ func (p *Program) Run(ctx context.Context, args []string, stdin io.Reader, stdou
 			break
 		}
 	}
-	// Print the documents even after an error: earlier runs, and the windows of an interrupted run, are valid results.
+	// Print the documents even after an error: earlier runs and the completed windows of an interrupted run are valid
+	// results.
 	if len(docs) > 0 {
 		if err := result.Print(stdout, docs, f.format); err != nil {
 			return fail(exit.Broken, err)
@@ -133,7 +134,7 @@ func (p *Program) Run(ctx context.Context, args []string, stdin io.Reader, stdou
 	return code
 }
 
-// plans reads the manifests and plans their runs.
+// plans reads the manifests and plans the runs in them.
 func (p *Program) plans(stdin io.Reader, f flags, rest []string) ([]*plan.Plan, error) {
 	switch {
 	case len(rest) > 0:
@@ -173,7 +174,7 @@ func (p *Program) plans(stdin io.Reader, f flags, rest []string) ([]*plan.Plan, 
 		}
 		plans = append(plans, planned)
 	}
-	// The checks do not know the files, but the bundle does.
+	// The checks do not know in which file an object is, so look it up in the bundle.
 	for i, wrong := range problems {
 		if kind, name, ok := strings.Cut(wrong.Object, " "); ok && wrong.Source == "" {
 			problems[i].Source = bundle.Source(kind, name)
@@ -192,7 +193,7 @@ func (p *Program) plans(stdin io.Reader, f flags, rest []string) ([]*plan.Plan, 
 	return plans, nil
 }
 
-// play opens the database for a run, runs it, and closes the database.
+// play opens the database for a run, plays the run, and closes the database.
 func (p *Program) play(ctx context.Context, planned *plan.Plan, quiet bool, stderr io.Writer) (d *result.Document, err error) {
 	db, closeDatabase, err := p.Open(ctx, planned)
 	if err != nil {

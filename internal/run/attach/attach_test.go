@@ -15,7 +15,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/target/targettest"
 )
 
-// The database of the example satisfies the contract of targets.
+// The database in the example satisfies the contract of targets.
 func TestSerial(t *testing.T) {
 	targettest.Conform(t, "serial", isolation.StrictSerializable, func(t *testing.T, p *plan.Plan) target.Database {
 		db, closeDatabase, err := program.Open(t.Context(), p)
@@ -31,7 +31,7 @@ func TestSerial(t *testing.T) {
 	})
 }
 
-// Every error in a manifest or flag is reported with a correction and the right exit code, before anything runs.
+// Every error in a manifest or flag is reported before anything runs, with a correction and the right exit code.
 func TestProgramRefuses(t *testing.T) {
 	from := func(old, replacement string) string { return strings.Replace(smallbank, old, replacement, 1) }
 	for name, tc := range map[string]struct {
@@ -75,7 +75,7 @@ func TestProgramRefuses(t *testing.T) {
 	}
 }
 
-// A target can define additional flags, and needs no closeDatabase.
+// A target can define its own flags, and may return a nil closeDatabase.
 func TestProgramHasFlagsOfItsOwn(t *testing.T) {
 	own, address := program, ""
 	own.Flags = func(f *pflag.FlagSet) { f.StringVar(&address, "address", "", "where the database is") }
@@ -89,7 +89,8 @@ func TestProgramHasFlagsOfItsOwn(t *testing.T) {
 	}
 }
 
-// An interrupted run exits with the exit code of an interrupt, not of a failure.
+// The program exits with the exit code of an interrupt if a run is interrupted, and not with the exit code of a
+// failure.
 func TestProgramIsInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

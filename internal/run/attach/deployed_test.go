@@ -30,15 +30,15 @@ import (
 	"github.com/geobench/geobench/internal/run/attach"
 )
 
-// another changes the description d into a database of another engine, with these endpoints in its regions.
+// another changes the description d to a database of another engine, with these endpoints in its two regions.
 func another(d *deploy.Database, engine, database string, east, west string) *deploy.Database {
 	d.Engine, d.Client.Database = engine, database
 	d.Client.Endpoints[0].Address, d.Client.Endpoints[1].Address = east, west
 	return d
 }
 
-// deployed returns the description of a database of pods, for its workers and steward. Both regions connect to the
-// primary in the first region.
+// deployed returns the description of a database in pods, as its workers and steward receive it. Clients of both
+// regions connect to the primary, which is in the first region.
 func deployed(address string) *deploy.Database {
 	return &deploy.Database{
 		Name: "pg", Engine: "postgres", Parameters: map[string]string{"tls": "disable", "connections": "5"},
@@ -48,7 +48,7 @@ func deployed(address string) *deploy.Database {
 	}
 }
 
-// A steward loads the data, four workers in two regions share the run, and the steward's audit agrees with their
+// A steward loads the data, four workers in two regions play the run, and the steward's audit agrees with the workers'
 // reports. The databases are PostgreSQL, MariaDB, and etcd with a member in each region.
 func TestStewardAndWorkers(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
@@ -63,12 +63,12 @@ func TestStewardAndWorkers(t *testing.T) {
 	})
 	t.Run("etcd", func(t *testing.T) {
 		m := etcdtest.Start(t, 3)
-		// This etcd does not authenticate clients.
+		// This etcd accepts any login, because it does not authenticate clients.
 		stewardAndWorkers(t, another(deployed(""), "etcd", "", m[0].Address, m[1].Address), login(t, "anybody", "any-password"))
 	})
 }
 
-// login creates a folder with the keys of a Secret.
+// login creates a folder with the keys of a login Secret.
 func login(t *testing.T, user, password string) string {
 	t.Helper()
 	folder := t.TempDir()
@@ -80,7 +80,7 @@ func login(t *testing.T, user, password string) string {
 	return folder
 }
 
-// application is the name of these tests' sessions at the servers.
+// application is the application name of the tests' sessions on the servers.
 const application = "geobench-test"
 
 func stewardAndWorkers(t *testing.T, d *deploy.Database, folder string) {
@@ -170,8 +170,8 @@ func stewardAndWorkers(t *testing.T, d *deploy.Database, folder string) {
 	}
 }
 
-// A steward's error names the wrong field, its value and a correction, but never the password. It leaves no objects in
-// the database.
+// An error of the steward names the wrong field, its value and a correction, but never contains the password. A steward
+// that fails leaves no objects in the database.
 func TestStewardRefusesDatabases(t *testing.T) {
 	s := postgrestest.Start(t)
 	nobody := postgrestest.FreeAddresses(t, 1)[0]
@@ -216,7 +216,8 @@ func TestStewardRefusesDatabases(t *testing.T) {
 	s.AwaitNoSessions(t, "geobench-bad")
 }
 
-// A name that resolves to the worker's pod is rejected when the worker connects; it cannot be detected earlier.
+// A name that resolves to the worker's own pod is rejected when the worker connects, because this cannot be detected
+// earlier.
 func TestNamesThatLeadBackAreRefused(t *testing.T) {
 	d := deployed("localhost:5432")
 	d.Client.Deployed = false

@@ -14,7 +14,7 @@ import (
 	"github.com/geobench/geobench/internal/run/inprocess"
 )
 
-// etcdText returns the manifests of a run on a cluster with a region for each member.
+// etcdText returns the manifests of a run on an etcd cluster, with a region for each member.
 func etcdText(members []*etcdtest.Member, reads, workload, load, verify string) string {
 	var regions, endpoints []string
 	for i, m := range members {
@@ -41,8 +41,8 @@ spec:
 `, reads, strings.Join(regions, ", "), strings.Join(endpoints, ", "), workload, load, verify)
 }
 
-// playEtcd plays a workload on a cluster. It repeats the run if nothing committed in a window because the machine was
-// busy.
+// playEtcd plays a workload on an etcd cluster. It repeats the run, up to four times, if the machine was so busy that
+// no transaction committed in a window.
 func playEtcd(t *testing.T, members []*etcdtest.Member, reads, workload, verify string) (*result.Document, error) {
 	t.Helper()
 	var d *result.Document
@@ -60,8 +60,8 @@ func playEtcd(t *testing.T, members []*etcdtest.Member, reads, workload, verify 
 	return d, err
 }
 
-// etcd with three members keeps its promises. Reads that it calls serializable may be stale if a member lags, which
-// depends on the machine. They show no other anomaly.
+// etcd with three members satisfies its promised isolation level. Reads that etcd calls serializable may be stale if a
+// member lags, which depends on the machine. They show no other anomaly.
 func TestReadsOfEtcd(t *testing.T) {
 	members := etcdtest.Start(t, 3)
 	const registers = "{ycsb: {records: 60, fieldCount: 1, fieldBytes: 8, operationsPerTransaction: 2, preset: B, multiHomePercent: 100}}"

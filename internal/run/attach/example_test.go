@@ -25,7 +25,7 @@ import (
 // serial is a database that runs one transaction at a time.
 type serial struct {
 	topology *geo.Topology
-	turn     chan struct{} // holds a token while a transaction runs
+	turn     chan struct{} // contains a token while a transaction runs
 	pending  atomic.Int64
 	rows     *store.Hash
 	data     target.Dataset
@@ -71,7 +71,7 @@ func (c connection) Begin(ctx context.Context, _ *txn.Transaction) (target.State
 
 func (connection) Close() error { return nil }
 
-// statement is the currently running transaction.
+// statement is the running transaction of a serial database.
 type statement struct {
 	s    *serial
 	view store.View
@@ -104,7 +104,7 @@ func (s *statement) Rollback(context.Context) error {
 	return nil
 }
 
-// program is the main function of a target, except for the call of program.Main.
+// program contains everything that the main function of a target needs, which only calls program.Main.
 var program = attach.Program{
 	Engine: "serial", Promises: isolation.StrictSerializable,
 	Topology: geo.Topology{Regions: []string{"east", "west"}, Partitions: 1, Replicas: 1},
@@ -123,7 +123,7 @@ spec:
   verify: [Invariants, Isolation]
 `
 
-// The program of a target runs manifests whose databaseRef names no GeoDatabase.
+// The program of a target runs BenchmarkRuns whose databaseRef does not refer to a GeoDatabase.
 func ExampleProgram() {
 	folder, err := os.MkdirTemp("", "example-")
 	if err != nil {

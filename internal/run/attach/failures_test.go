@@ -29,24 +29,24 @@ import (
 	"github.com/geobench/geobench/internal/run/inprocess"
 )
 
-// answered is a Database that checks that its sessions give exactly one answer to each transaction.
+// answered is a Database that checks that its sessions return exactly one answer to each transaction.
 type answered struct {
 	target.Database
 	t    *testing.T
 	open sync.WaitGroup
-	// worked is called repeatedly once clients of all regions have received answers for some time.
+	// worked is called for each answer, once the clients of all regions have received answers for the time undisturbed.
 	worked func()
 
 	mu      sync.Mutex
 	waiting map[geo.Region]int       // number of unanswered transactions
-	first   map[geo.Region]time.Time // time of the first answer
+	first   map[geo.Region]time.Time // time of the first answer to a client of the region
 }
 
-// undisturbed is the time during which clients of each region get answers before the database is disturbed. It is
-// longer than their warm-up.
+// undisturbed is the time for which clients of each region must receive answers before the database is disturbed. It is
+// longer than the warm-up.
 const undisturbed = 800 * time.Millisecond
 
-// answer records an answer to a client of a region.
+// answer records an answer to a client of a region, and calls worked if all regions have had answers for long enough.
 func (a *answered) answer(region geo.Region) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -75,7 +75,7 @@ func (a *answered) count(region geo.Region, more int) {
 	a.waiting[region] += more
 }
 
-// losePatience waits until clients of every region start new transactions although their previous transactions are
+// losePatience waits until the clients of every region start new transactions although previous transactions are still
 // unanswered.
 func (a *answered) losePatience() {
 	await(a.t, "clients lose patience", func() bool {
@@ -151,14 +151,14 @@ func (s *answeredSession) Close() error {
 	return err
 }
 
-// failed is the outcome of a run with a disturbed database.
+// failed is the outcome of a run whose database was disturbed.
 type failed struct {
 	document *result.Document
-	// closing is the error from closing the database.
+	// closing is the error of closing the database.
 	closing error
 }
 
-// nothingIsLeft counts goroutines and descriptors, and returns a function that waits until their numbers return to
+// nothingIsLeft counts goroutines and file descriptors. It returns a function that waits until both numbers are back at
 // these values.
 func nothingIsLeft(t *testing.T) func() {
 	t.Helper()
@@ -170,12 +170,13 @@ func nothingIsLeft(t *testing.T) func() {
 	}
 }
 
-// failing plays a plan on a database at s, and calls fail after the clients' undisturbed time. fail may wait until they
-// lose patience. The test fails unless every transaction has exactly one answer and every session is closed. With
-// consecutive runs, goroutines and descriptors must also return to their initial numbers after mend.
+// failing plays a plan on a database at s, and calls fail once clients have received answers for the time undisturbed.
+// fail may wait until clients lose patience. The test fails unless every transaction has exactly one answer and every
+// session is closed. If the runs are consecutive, the numbers of goroutines and descriptors must also return to their
+// initial values after mend.
 func failing(t *testing.T, p *plan.Plan, s sqltarget.Server, fail func(losePatience func()), mend func()) (f failed) {
 	t.Helper()
-	// Allow unanswered transactions, so that only other reasons make these runs Failed.
+	// Allow unanswered transactions, so that the run is Failed only for other reasons.
 	all := intstr.FromInt32(1_000_000)
 	p.Run.Spec.Objectives = []v1alpha1.Objective{{Metric: v1alpha1.MetricUnknownPPM, Max: &all}}
 	if inARow(t) > 0 {
@@ -211,7 +212,8 @@ func failing(t *testing.T, p *plan.Plan, s sqltarget.Server, fail func(losePatie
 	return f
 }
 
-// mustBe fails unless the run has this verdict, with this reason if it is not empty, and clients received errors.
+// mustBe fails the test unless the run has this verdict and, if reason is not empty, this reason. Clients must also
+// have received errors.
 func (f failed) mustBe(t *testing.T, verdict v1alpha1.Verdict, reason string) {
 	t.Helper()
 	d := f.document
@@ -226,19 +228,19 @@ func (f failed) mustBe(t *testing.T, verdict v1alpha1.Verdict, reason string) {
 	}
 }
 
-// patience is the request timeout of the clients in these tests, and impatientClients their number in each region.
-// interrupted is the load of runs with a disturbed database.
+// patience is the request timeout of the clients in these tests. impatientClients is the number of clients in each
+// region. interrupted is the load of runs whose database is disturbed; it uses the same values.
 const (
 	patience         = 300 * time.Millisecond
 	impatientClients = 8
 	interrupted      = "{clientsPerRegion: 8, thinkTime: 10ms, requestTimeout: 300ms, warmup: 500ms, duration: 4s}"
 )
 
-// failuresVariable is the environment variable with the number of consecutive runs of these tests. Without it, each
-// failure is played once.
+// failuresVariable is the environment variable that sets the number of consecutive runs of these tests. Without it,
+// each failure is played once.
 const failuresVariable = "GEOBENCH_FAILURES"
 
-// inARow returns the requested number of consecutive runs.
+// inARow returns the number of consecutive runs that the environment variable requests, or 0 if it is not set.
 func inARow(t *testing.T) int {
 	t.Helper()
 	text := os.Getenv(failuresVariable)
@@ -252,7 +254,8 @@ func inARow(t *testing.T) int {
 	return n
 }
 
-// inTurn runs each name once or, if consecutive runs are requested, that number of times in rotation.
+// inTurn runs each name once. If consecutive runs are requested, it runs the names in rotation until it has done that
+// many runs.
 func inTurn(t *testing.T, names []string, run func(t *testing.T, name string)) {
 	t.Helper()
 	for i := range max(len(names), inARow(t)) {
@@ -261,10 +264,11 @@ func inTurn(t *testing.T, names []string, run func(t *testing.T, name string)) {
 	}
 }
 
-// passing are the failures that are repaired as soon as clients have lost patience.
+// passing are the failures that mend repairs as soon as clients have lost patience, so that the run can pass.
 var passing = map[string]bool{"hangs for a while": true, "answers after the timeout": true}
 
-// someOf applies fate to every twentieth message for which are returns true.
+// someOf returns a function that decides the fate of messages: every twentieth message that are selects meets fate, and
+// all other messages are delivered.
 func someOf(fate postgrestest.Fate, are func(sent []byte) bool) func(sent []byte) postgrestest.Fate {
 	const every = 20
 	var n atomic.Int64
@@ -276,9 +280,9 @@ func someOf(fate postgrestest.Fate, are func(sent []byte) bool) func(sent []byte
 	}
 }
 
-// The database fails in the middle of a run. By default all databases fail concurrently, because the tests mostly wait,
-// and all resources are released at the end. With consecutive runs they fail one after another, and each run must
-// release its resources.
+// Each database fails in the middle of a run. By default the databases fail concurrently, because the tests mostly
+// wait, and the test checks at the end that all resources are released. With consecutive runs they fail one after
+// another, and each run must release its resources.
 func TestDatabaseFailsInTheMiddleOfARun(t *testing.T) {
 	left := nothingIsLeft(t)
 	t.Run("at once", func(t *testing.T) {
@@ -294,11 +298,11 @@ func TestDatabaseFailsInTheMiddleOfARun(t *testing.T) {
 	left()
 }
 
-// A PostgreSQL server dies, hangs, is slow, restarts or loses its connections in the middle of a run. The run finishes
+// In the middle of a run, a PostgreSQL server dies, hangs, is slow, restarts or loses its connections. The run finishes
 // with a verdict that states the reason, every transaction is answered, and no connection or goroutine remains.
 func postgresFails(t *testing.T) {
 	s := postgrestest.Start(t, "log_statement=none")
-	const commit, rollback = "geobench_commit", "geobench_rollback" // statements, which are prepared together
+	const commit, rollback = "geobench_commit", "geobench_rollback" // names of prepared statements, which the client prepares in the same message
 	cut := func(fate postgrestest.Fate) func(*postgrestest.Proxy) {
 		return func(p *postgrestest.Proxy) {
 			p.Judge(someOf(fate, func(sent []byte) bool {
@@ -311,7 +315,7 @@ func postgresFails(t *testing.T) {
 		fail, mend func(*postgrestest.Proxy)
 		verdict    v1alpha1.Verdict
 		reason     string
-		// uncertain is set if commits lose their answers before clients lose patience.
+		// uncertain is set if commits lose their answers before clients lose patience, so that outcomes are unknown.
 		uncertain bool
 	}{
 		"dies": {func(*postgrestest.Proxy) { s.Stop(t) }, func(*postgrestest.Proxy) { s.Restart(t) }, v1alpha1.VerdictInvalid, result.ReasonTargetFailed, false},
@@ -354,8 +358,8 @@ func postgresFails(t *testing.T) {
 	})
 }
 
-// at returns the location of a database that the clients of the plan's regions reach at these addresses, in order. The
-// last address is used for all remaining regions.
+// at returns the server s with an endpoint for each region of the plan. The regions use the addresses in order, and the
+// remaining regions use the last address.
 func at(p *plan.Plan, s sqltarget.Server, addresses ...string) sqltarget.Server {
 	for i, r := range p.Topology.Regions {
 		s.Endpoints = append(s.Endpoints, sqltarget.Endpoint{Region: r, Address: addresses[min(i, len(addresses)-1)]})
@@ -363,7 +367,7 @@ func at(p *plan.Plan, s sqltarget.Server, addresses ...string) sqltarget.Server 
 	return s
 }
 
-// A MariaDB server that fails in the middle of a run is reported like a PostgreSQL server.
+// A MariaDB server that fails in the middle of a run is reported in the same way as a PostgreSQL server.
 func mysqlFails(t *testing.T) {
 	s := mysqltest.Start(t)
 	failures := map[string]struct {
@@ -404,8 +408,8 @@ func mysqlFails(t *testing.T) {
 	})
 }
 
-// A Galera node that loses its quorum accepts no more transactions, and the outcome of its last transactions is
-// unknown. The run is Invalid for that reason.
+// A Galera node that has lost its quorum accepts no more transactions, and the outcomes of its last transactions are
+// unknown. The run is therefore Invalid.
 func galeraLosesItsQuorum(t *testing.T) {
 	nodes := mysqltest.StartGalera(t, 3)
 	o := ownMySQL{servers: nodes[:1], isolation: "SnapshotIsolation", workload: "{smallbank: {customers: 500}}", load: "{clientsPerRegion: 8, thinkTime: 10ms, requestTimeout: 300ms, warmup: 200ms, duration: 8s}", verify: "[Invariants, Isolation]"}
@@ -418,8 +422,8 @@ func galeraLosesItsQuorum(t *testing.T) {
 	f.mustBe(t, v1alpha1.VerdictInvalid, result.ReasonNotAudited)
 }
 
-// An etcd cluster that loses its leader elects another, and the run continues. A run is Invalid if the cluster loses
-// its majority, or the member of a region.
+// An etcd cluster that loses its leader elects a new one, and the run continues. The run is Invalid if the cluster
+// loses its majority, or if a region loses its member.
 func etcdFails(t *testing.T) {
 	failures := map[string]struct {
 		fail    func(members []*etcdtest.Member)

@@ -25,7 +25,7 @@ import (
 	"github.com/geobench/geobench/internal/run/inprocess"
 )
 
-// Plan plans a run on a GeoDatabase with spec.external. The caller has checked both.
+// Plan plans a run on a GeoDatabase with spec.external. The caller must have checked both manifests.
 func Plan(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase) (*plan.Plan, error) {
 	engine, ok := catalog.Targets{}.Lookup(db.Spec.Engine.Name)
 	if !ok {
@@ -34,8 +34,9 @@ func Plan(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase) (*plan.Plan, err
 	return inprocess.PlanExternal(run, db, engine)
 }
 
-// Play runs a plan of Plan on its database. secrets is the folder with the files of Secrets, or empty. Errors in the
-// GeoDatabase that only the server can detect are check.Problems. Cancellation works as in inprocess.Run.
+// Play runs a plan of Plan on its database. secrets is the folder with the files of Secrets; empty if there is none.
+// Errors in the GeoDatabase that only the server can detect are returned as check.Problems. Cancellation works as in
+// inprocess.Run.
 func Play(ctx context.Context, p *plan.Plan, secrets string, report inprocess.Report) (d *result.Document, err error) {
 	report(inprocess.Progress{Stage: "connecting to " + p.Engine.Name})
 	c := deploy.ClientOf(p.Database, &p.Topology)
@@ -48,7 +49,7 @@ func Play(ctx context.Context, p *plan.Plan, secrets string, report inprocess.Re
 		return nil, problems(p.Database.Name, err)
 	}
 	defer func() {
-		// If the database failed meanwhile, the document already reports it.
+		// If the database failed during the run, the document already reports this, so ignore the error of closing it.
 		if wrong := db.Close(); wrong != nil && (d == nil || d.Verdict != v1alpha1.VerdictInvalid) {
 			err = errors.Join(err, wrong)
 		}
@@ -57,7 +58,8 @@ func Play(ctx context.Context, p *plan.Plan, secrets string, report inprocess.Re
 	return d, workloadProblem(p, err)
 }
 
-// workloadProblem converts an error about a workload that the database does not accept into a problem of the run.
+// workloadProblem converts an error about a workload that the database does not support into a problem of the run. It
+// returns other errors unchanged.
 func workloadProblem(p *plan.Plan, err error) error {
 	var field *target.FieldError
 	if !errors.As(err, &field) || !strings.HasPrefix(field.Field, "spec.workload") {
@@ -66,8 +68,9 @@ func workloadProblem(p *plan.Plan, err error) error {
 	return check.Problems{{Object: "BenchmarkRun " + p.Run.Name, Field: field.Field, Value: field.Value, Message: field.Message}}
 }
 
-// Open opens the database that d.Client describes, for loading and auditing in a run whose database sessions are named
-// session. folder has the keys of its Secret as files. An error in the GeoDatabase is a *target.FieldError.
+// Open opens the database that d.Client describes, in order to load and audit it for a run. session is the name of the
+// run's database sessions. folder has the keys of the database's Secret as files. Open returns an error in the
+// GeoDatabase as a *target.FieldError.
 func Open(ctx context.Context, d *deploy.Database, folder, session string) (sqltarget.Database, error) {
 	s, params, err := settings(ctx, d, folder)
 	if err != nil {
@@ -80,16 +83,16 @@ func Open(ctx context.Context, d *deploy.Database, folder, session string) (sqlt
 	return db, nil
 }
 
-// Join connects a region's clients to a database that another process has opened with Open for the same run. It also
-// returns the round-trip time to the database. The clients belong to worker index, counted from 0, of several workers
-// that share the region's connections.
+// Join connects clients of a region to a database that another process has opened with Open for the same run. It also
+// returns the round-trip time to the database. The region's connections are divided among several workers. index,
+// counted from 0, is the worker whose clients are connected.
 func Join(ctx context.Context, d *deploy.Database, folder, session string, region geo.Region, index, workers int) (target.Target, time.Duration, error) {
 	s, params, err := settings(ctx, d, folder)
 	if err != nil {
 		return nil, 0, err
 	}
 	all := catalog.Connections(params)
-	// The difference of the rounded-down products distributes all connections, even if workers does not divide them.
+	// Subtracting the rounded products distributes all connections, even if their number is not a multiple of workers.
 	clients, took, err := catalog.Targets{}.Join(ctx, d.Engine, &d.Topology, s, params, session, region, (index+1)*all/workers-index*all/workers)
 	return clients, took, fieldsOf(d.Client, err)
 }
@@ -112,8 +115,8 @@ func settings(ctx context.Context, d *deploy.Database, folder string) (s sqltarg
 	return s, params, fieldsOf(d.Client, readMounted(&s, folder, d.Client.Secret))
 }
 
-// leadAway returns an error for endpoints with names that resolve to the connecting machine itself, which only that
-// machine can detect. It ignores names that do not resolve; connecting to them will fail.
+// leadAway returns an error for an endpoint whose name resolves to the machine on which it runs, because only this
+// machine can detect that. It ignores names that do not resolve: the later connection will fail.
 func leadAway(ctx context.Context, s *sqltarget.Server) error {
 	for _, e := range s.Endpoints {
 		host, _, err := net.SplitHostPort(e.Address)
@@ -128,7 +131,8 @@ func leadAway(ctx context.Context, s *sqltarget.Server) error {
 	return nil
 }
 
-// fieldsOf rewrites the field in an error from the form for external databases to the form for deployed databases.
+// fieldsOf replaces the field in an error, which refers to an external database, with the corresponding field of a
+// deployed database.
 func fieldsOf(c *deploy.Client, err error) error {
 	var wrong *target.FieldError
 	if !c.Deployed || !errors.As(err, &wrong) {
@@ -144,7 +148,7 @@ func fieldsOf(c *deploy.Client, err error) error {
 	return &target.FieldError{Field: field, Value: wrong.Value, Message: wrong.Message}
 }
 
-// server returns the endpoints of a database.
+// server returns a Server with the database name and the endpoints of c.
 func server(c *deploy.Client) sqltarget.Server {
 	s := sqltarget.Server{Database: c.Database}
 	for _, e := range c.Endpoints {
@@ -153,7 +157,7 @@ func server(c *deploy.Client) sqltarget.Server {
 	return s
 }
 
-// problems converts a *target.FieldError into a problem of the GeoDatabase. Other errors stay unchanged.
+// problems converts a *target.FieldError into a problem of the GeoDatabase. It returns other errors unchanged.
 func problems(database string, err error) error {
 	var field *target.FieldError
 	if !errors.As(err, &field) {
@@ -164,8 +168,8 @@ func problems(database string, err error) error {
 
 const secretField = sqltarget.SecretField + ".name"
 
-// readSecret reads the keys of a Secret from files in the layout of Kubernetes: FOLDER/NAME/username, password and
-// ca.crt. Without a folder, the user and password come from the environment.
+// readSecret reads the keys of a Secret from files, in the layout in which Kubernetes mounts them:
+// FOLDER/NAME/username, password and ca.crt. Without a folder, the user and the password come from the environment.
 func readSecret(s *sqltarget.Server, engine, folder, name string) error {
 	user, password := catalog.Targets{}.Environment(engine)
 	switch {
@@ -183,7 +187,7 @@ func readSecret(s *sqltarget.Server, engine, folder, name string) error {
 	})
 }
 
-// readMounted reads the keys of a Secret that is mounted at folder. Keys that did not exist when the pod started are
+// readMounted reads the keys of a Secret that is mounted at folder. Keys that were added after the pod started are
 // missing there.
 func readMounted(s *sqltarget.Server, folder, name string) error {
 	if name == "" {
@@ -195,8 +199,9 @@ func readMounted(s *sqltarget.Server, folder, name string) error {
 	})
 }
 
-// readKeys reads the keys of a Secret from the files of a folder. missing returns the error for a key without a file.
-// ca.crt is optional. Without username, the key user counts: the PostgreSQL operators of Crunchy and Percona write it.
+// readKeys reads the keys of a Secret from the files in a folder. missing returns the error for a key without a file.
+// ca.crt is optional. If there is no key username, readKeys uses the key user, which the PostgreSQL operators of
+// Crunchy and Percona write.
 func readKeys(s *sqltarget.Server, folder string, missing func(key string, err error) error) error {
 	for _, key := range []struct {
 		name, alias string
@@ -211,7 +216,7 @@ func readKeys(s *sqltarget.Server, folder string, missing func(key string, err e
 		if err != nil {
 			return missing(key.name, err)
 		}
-		// Editors and echo append a newline, which is not part of the key.
+		// Remove newlines at the end: editors and echo append them, and they are not part of the key.
 		*key.to = strings.TrimRight(string(text), "\r\n")
 	}
 	if ca := filepath.Join(folder, "ca.crt"); fileExists(ca) {

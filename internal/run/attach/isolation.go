@@ -19,9 +19,9 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// Levels returns the isolation levels to test on a checked GeoDatabase with spec.external, as values of its engine's
-// parameter for the level. If the GeoDatabase sets the parameter, picked is true and levels has only that value;
-// otherwise levels has all values.
+// Levels returns the isolation levels to test on a checked GeoDatabase with spec.external, as values of the engine's
+// parameter for the level. If the GeoDatabase sets this parameter, picked is true and levels contains only its value.
+// Otherwise levels contains all values.
 func Levels(db *v1alpha1.GeoDatabase) (parameter string, picked bool, levels []string) {
 	engine, _ := catalog.Targets{}.Lookup(db.Spec.Engine.Name)
 	parameter = catalog.NamesOf(engine.Name).Levels
@@ -31,17 +31,18 @@ func Levels(db *v1alpha1.GeoDatabase) (parameter string, picked bool, levels []s
 	return parameter, false, AllLevels(engine.Name)
 }
 
-// AllLevels returns all isolation levels of an engine, as values of its parameter for the level.
+// AllLevels returns all isolation levels of an engine, as values of the engine's parameter for the level.
 func AllLevels(engine string) []string {
 	e, _ := catalog.Targets{}.Lookup(engine)
 	i := slices.IndexFunc(e.Parameters, func(p protocol.Parameter) bool { return p.Name == catalog.NamesOf(engine).Levels })
 	return slices.Clone(e.Parameters[i].OneOf)
 }
 
-// PlayIsolation plays each case of package anomalies plays times, at one of the levels of Levels, on a checked
-// GeoDatabase with spec.external. secrets is defined as for Play. If the database cannot provide the level as
-// configured, and the manifest does not pick it, the result states the reason. The cases' rows replace the rows of
-// runs, and are dropped at the end.
+// PlayIsolation plays each case of package anomalies plays times on a checked GeoDatabase with spec.external. level is
+// one of the levels that Levels returns, and picked whether the manifest sets it. secrets is as for Play.
+//
+// If the manifest does not set the level and the database cannot provide it as configured, the result states the
+// reason. The rows of the cases replace the rows of runs, and are dropped at the end.
 func PlayIsolation(ctx context.Context, db *v1alpha1.GeoDatabase, secrets, level string, picked bool, plays int) (r *anomalies.Result, err error) {
 	engine, ok := catalog.Targets{}.Lookup(db.Spec.Engine.Name)
 	if !ok {
@@ -52,14 +53,15 @@ func PlayIsolation(ctx context.Context, db *v1alpha1.GeoDatabase, secrets, level
 	if given == nil {
 		given = map[string]string{}
 	}
-	// Drop the rows at the end, whatever the manifest says, and open the connections that the cases need.
+	// Set the number of connections that the cases need, and drop the rows at the end even if the manifest keeps them.
 	given[names.Levels], given[names.Drop], given[sqltarget.ConnectionsParameter] = level, "true", strconv.Itoa(anomalies.LiveConnections)
 	if names.Writes != "" {
-		// A play continues once the statement is answered or waits for another transaction.
+		// The cases need single statements, because a play continues once its statement is answered or waits for another
+		// transaction.
 		given[names.Writes] = names.Waits
 	}
 	if names.Form != "" {
-		given[names.Form] = sqltarget.FormProcedures // the cases use rows, not a workload
+		given[names.Form] = sqltarget.FormProcedures // the cases need rows, whatever the workload's form is
 	}
 	params, errs := engine.Resolve(given)
 	if len(errs) > 0 {
@@ -71,7 +73,7 @@ func PlayIsolation(ctx context.Context, db *v1alpha1.GeoDatabase, secrets, level
 		Network: anomalies.Network{Regions: t.Regions},
 	}
 	for _, p := range engine.Parameters {
-		// These parameters were set above, or do not affect isolation, so the result omits them.
+		// The result omits these parameters, because they were set above or do not affect isolation.
 		own := []string{names.Drop, names.Place, sqltarget.ConnectionsParameter, sqltarget.TLSParameter}
 		if v := params[p.Name]; v != p.Default && !slices.Contains(own, p.Name) {
 			r.Parameters[p.Name] = v

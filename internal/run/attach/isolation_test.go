@@ -17,7 +17,7 @@ import (
 	"github.com/geobench/geobench/internal/run/attach"
 )
 
-// geoDatabase returns the GeoDatabase in a manifest.
+// geoDatabase returns the GeoDatabase own in a manifest.
 func geoDatabase(t *testing.T, text string) *v1alpha1.GeoDatabase {
 	t.Helper()
 	bundle, err := manifest.Load(strings.NewReader(text), check.Isolation(nil), "-")
@@ -27,8 +27,8 @@ func geoDatabase(t *testing.T, text string) *v1alpha1.GeoDatabase {
 	return bundle.Databases["own"]
 }
 
-// isolated plays the cases at a level and returns the cases that were observed. No case may break the promise, and in
-// each case the transactions must have conflicted.
+// isolated plays the cases at a level and returns the names of the cases whose anomalies were observed. It fails the
+// test if an anomaly violates the promised level, or if the transactions of a case did not conflict.
 func isolated(t *testing.T, db *v1alpha1.GeoDatabase, secrets, level string, plays int) (seen []string, r *anomalies.Result) {
 	t.Helper()
 	r, err := attach.PlayIsolation(t.Context(), db, secrets, level, true, plays)
@@ -52,12 +52,12 @@ func isolated(t *testing.T, db *v1alpha1.GeoDatabase, secrets, level string, pla
 	return seen, r
 }
 
-// PostgreSQL shows the anomalies that its levels permit in every play, and no rows remain.
+// In every play, PostgreSQL shows exactly the anomalies that its isolation level permits. No rows remain.
 func TestIsolationOfPostgres(t *testing.T) {
 	s := postgrestest.Start(t)
 	db := geoDatabase(t, own{address: s.Address, workload: "{smallbank: {customers: 100}}", load: load, verify: "[Invariants]"}.text())
-	db.Spec.Engine.Parameters["writes"] = "Together" // plays override it, because they need answers to their writes
-	db.Spec.Engine.Parameters["form"] = "SQL"        // plays override it, because they use rows, not a workload
+	db.Spec.Engine.Parameters["writes"] = "Together" // PlayIsolation overrides this value, because it needs an answer to each write
+	db.Spec.Engine.Parameters["form"] = "SQL"        // PlayIsolation overrides this value, because its cases use rows
 	for level, want := range map[string]string{
 		"ReadCommitted":  "predicate-many-preceders lost-update read-skew causal-reverse write-skew predicate-write-skew",
 		"RepeatableRead": "write-skew predicate-write-skew",
@@ -79,7 +79,7 @@ func TestIsolationOfPostgres(t *testing.T) {
 	s.AwaitNoSessions(t, "geobench-")
 }
 
-// MariaDB shows the anomalies of InnoDB at its levels, and no rows remain.
+// MariaDB shows the anomalies that InnoDB permits at each isolation level. No rows remain.
 func TestIsolationOfMariaDB(t *testing.T) {
 	s := mysqltest.Start(t)
 	db := geoDatabase(t, ownMySQL{servers: []*mysqltest.Server{s}, isolation: "Serializable", workload: "{smallbank: {customers: 100}}", load: load, verify: "[Invariants]"}.text())
@@ -103,7 +103,8 @@ func TestIsolationOfMariaDB(t *testing.T) {
 	s.AwaitNoSessions(t)
 }
 
-// A user without the privilege to see a server's locks gets an error, and all created objects are dropped.
+// If a user has no privilege to see the server's locks, the test of isolation returns an error, and all objects that it
+// created are dropped.
 func TestIsolationNeedsPrivilege(t *testing.T) {
 	s := mysqltest.Start(t)
 	s.Query(t, "mysql", "create user few@'%' identified by 'few-rights'", "grant all on "+mysqltest.Database+".* to few@'%'")
@@ -118,8 +119,9 @@ func TestIsolationNeedsPrivilege(t *testing.T) {
 	}
 }
 
-// Galera with two nodes loses updates at REPEATABLE READ. With snapshots it permits write skew whenever the second node
-// has the commits of the first. Whether that node lags, and therefore whether reads are stale, depends on the machine.
+// Galera with two nodes loses updates at REPEATABLE READ. With snapshots, it permits write skew if the second node has
+// already received the commits of the first. Whether that node lags, and so whether reads are stale, depends on the
+// machine.
 func TestIsolationOfGalera(t *testing.T) {
 	nodes := mysqltest.StartGalera(t, 2)
 	db := geoDatabase(t, ownMySQL{servers: nodes, isolation: "ReadCommitted", workload: "{smallbank: {customers: 100}}", load: load, verify: "[Invariants]"}.text())
@@ -148,8 +150,8 @@ func TestIsolationOfGalera(t *testing.T) {
 	})
 }
 
-// Committed transactions of etcd are serializable, and strictly serializable with linearizable reads. Reads that it
-// calls serializable may be stale if a member lags.
+// Committed transactions of etcd are serializable, and with linearizable reads they are strictly serializable. Reads
+// that etcd calls serializable may be stale if a member lags.
 func TestIsolationOfEtcd(t *testing.T) {
 	members := etcdtest.Start(t, 3)
 	db := geoDatabase(t, etcdText(members, "Linearizable", "{smallbank: {customers: 100}}", load, "[Invariants]"))
@@ -174,14 +176,14 @@ func TestIsolationOfEtcd(t *testing.T) {
 	}
 }
 
-// An interruption at any point leaves no objects in the database.
+// If the test of isolation is interrupted at any time, it leaves no objects in the database.
 func TestIsolationIsInterrupted(t *testing.T) {
 	s := postgrestest.Start(t)
 	db := geoDatabase(t, own{address: s.Address, workload: "{smallbank: {customers: 100}}", load: load, verify: "[Invariants]"}.text())
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	folder := secrets(t)
-	const never = 1_000_000 // number of plays that would take hours
+	const never = 1_000_000 // a number of plays that would take hours
 	ended := make(chan error, 1)
 	go func() {
 		_, err := attach.PlayIsolation(ctx, db, folder, "ReadCommitted", true, never)

@@ -12,8 +12,8 @@ import (
 	"github.com/geobench/geobench/internal/run/inprocess"
 )
 
-// ownMySQL describes the tests' MariaDB servers in manifest form: a region for each server, or two regions for a single
-// server.
+// ownMySQL describes a GeoDatabase on the tests' MariaDB servers, and a run on it. There is one region for each server,
+// or two regions for a single server.
 type ownMySQL struct {
 	servers                                      []*mysqltest.Server
 	isolation, workload, load, verify, parameter string
@@ -65,7 +65,7 @@ func playMySQL(t *testing.T, o ownMySQL) *result.Document {
 	return d
 }
 
-// message returns the message of a failed check, or an empty string if it passed.
+// message returns the message of a check that failed, or "" if the check passed.
 func message(d *result.Document, check string) string {
 	for _, c := range d.Checks {
 		if c.Name == check && !c.Passed {
@@ -75,8 +75,8 @@ func message(d *result.Document, check string) string {
 	return ""
 }
 
-// Workloads run on MariaDB at each level with the isolation that InnoDB promises there. Documents do not contain the
-// password.
+// Workloads run on MariaDB at each level, and their histories satisfy the isolation that InnoDB promises for the level.
+// Documents do not contain the password.
 func TestWorkloadsOnMySQL(t *testing.T) {
 	s := mysqltest.Start(t)
 	for name, tc := range map[string]struct{ isolation, workload, verify string }{
@@ -112,11 +112,11 @@ func TestWorkloadsOnMySQL(t *testing.T) {
 	s.AwaitNoSessions(t)
 }
 
-// hotBank is a SmallBank with so few customers that transactions conflict.
+// hotBank is a SmallBank with so few contended customers that transactions conflict.
 const hotBank = "{smallbank: {customers: 200, hotPercent: 90}}"
 
-// InnoDB's REPEATABLE READ loses money, with or without Galera, and the smallest history shows it. With
-// innodb_snapshot_isolation it does not.
+// At REPEATABLE READ, InnoDB loses updates, and the minimal history of the check shows this. With
+// innodb_snapshot_isolation it does not lose updates.
 func TestRepeatableReadLosesUpdates(t *testing.T) {
 	s := mysqltest.Start(t)
 	for level, loses := range map[string]bool{"RepeatableRead": true, "SnapshotIsolation": false} {
@@ -130,8 +130,8 @@ func TestRepeatableReadLosesUpdates(t *testing.T) {
 	}
 }
 
-// Galera with three nodes loses updates at REPEATABLE READ, is not serializable, and serves stale reads. Waiting for
-// the commits of other nodes prevents the stale reads.
+// Galera with three nodes loses updates at REPEATABLE READ. With snapshots it is not serializable and serves stale
+// reads. The stale reads disappear if reads wait for the commits of other nodes.
 func TestGaleraAnomalies(t *testing.T) {
 	nodes := mysqltest.StartGalera(t, 3)
 	// All regions use the same customers and records, so that clients of different nodes conflict.
@@ -144,7 +144,7 @@ func TestGaleraAnomalies(t *testing.T) {
 		"none of them": {"SnapshotIsolation", ", syncWait: \"true\"", registers, "[SnapshotIsolation, StrongSnapshotIsolation]", "strong-snapshot-isolation", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			// Conflicts depend on the machine, so the test repeats the run until the anomaly shows.
+			// Whether transactions conflict depends on the machine, so repeat the run until the anomaly occurs.
 			d := playMySQL(t, ownMySQL{servers: nodes, isolation: tc.isolation, parameter: tc.parameter, workload: tc.workload, load: load, verify: tc.verify})
 			for plays := 1; plays < 5 && tc.anomaly != "" && message(d, tc.check) == ""; plays++ {
 				d = playMySQL(t, ownMySQL{servers: nodes, isolation: tc.isolation, parameter: tc.parameter, workload: tc.workload, load: load, verify: tc.verify})

@@ -22,7 +22,7 @@ import (
 	"github.com/geobench/geobench/internal/run/inprocess"
 )
 
-// own describes the tests' PostgreSQL server in manifest form.
+// own describes a GeoDatabase on the tests' PostgreSQL server, and a run on it.
 type own struct {
 	address, isolation, workload, load, verify string
 	parameters                                 string
@@ -57,7 +57,7 @@ spec:
 // load is the spec.load of a short run.
 const load = "{clientsPerRegion: 8, warmup: 200ms, duration: 1s}"
 
-// planned returns the plan of the run in a manifest.
+// planned returns the plan of the first run in a manifest.
 func planned(t *testing.T, text string) *plan.Plan {
 	t.Helper()
 	bundle, err := manifest.Load(strings.NewReader(text), check.Process(nil), "-")
@@ -71,7 +71,7 @@ func planned(t *testing.T, text string) *plan.Plan {
 	return p
 }
 
-// secrets returns a folder with the Secret pg.
+// secrets returns a folder with the login of the PostgreSQL server as Secret pg.
 func secrets(t *testing.T) string {
 	t.Helper()
 	return keys(t, map[string]string{"username": postgrestest.User + "\n", "password": postgrestest.Password + "\n"})
@@ -86,8 +86,8 @@ func play(t *testing.T, o own) *result.Document {
 	return d
 }
 
-// Every workload runs on PostgreSQL with the isolation that PostgreSQL promises. The document describes the server, but
-// does not contain the password.
+// Every workload runs on PostgreSQL, and its history satisfies the isolation level that PostgreSQL promises. The
+// document describes the server, but does not contain the password.
 func TestWorkloadsOnPostgres(t *testing.T) {
 	s := postgrestest.Start(t)
 	for name, tc := range map[string]struct{ workload, verify string }{
@@ -134,7 +134,8 @@ func TestWorkloadsOnPostgres(t *testing.T) {
 	}
 }
 
-// At READ COMMITTED, SmallBank loses money, and the smallest history shows it. At SERIALIZABLE it does not.
+// At READ COMMITTED, SmallBank loses money, and the minimal history of the check shows this. At SERIALIZABLE it does
+// not lose money.
 func TestReadCommittedLosesMoney(t *testing.T) {
 	s := postgrestest.Start(t)
 	hot := own{
@@ -192,8 +193,8 @@ func await(t *testing.T, what string, condition func() bool) {
 	}
 }
 
-// Errors in a GeoDatabase that only the server can detect are reported like all others, with object, field, value and
-// correction.
+// An error in a GeoDatabase that only the server can detect is reported like any other: with the object, the field, the
+// value and a correction.
 func TestWrongExternalDatabases(t *testing.T) {
 	s := postgrestest.Start(t)
 	good := own{address: s.Address, isolation: "Serializable", workload: "{smallbank: {customers: 100}}", load: load, verify: "[Invariants]"}
@@ -236,7 +237,7 @@ func TestWrongExternalDatabases(t *testing.T) {
 	}
 }
 
-// Errors in a manifest of an external database are reported before any connection.
+// Errors in the manifest of an external database are reported before the first connection.
 func TestWrongManifestsOfExternalDatabases(t *testing.T) {
 	good := own{address: "db.example:5432", isolation: "Serializable", workload: "{smallbank: {customers: 100}}", load: load, verify: "[Invariants]"}.text()
 	replace := func(old, replacement string) string {
@@ -295,10 +296,10 @@ func TestWrongManifestsOfExternalDatabases(t *testing.T) {
 	}
 }
 
-// A database that fails the functional test of global snapshots is not measured. At READ COMMITTED, balances that are
-// always changed together diverge, because transactions overwrite each other's updates.
+// A database that fails the functional test of global snapshots is not measured. At READ COMMITTED the test fails:
+// balances that are always changed together diverge, because transactions overwrite each other's updates.
 func TestFunctionalTestsOfPostgres(t *testing.T) {
-	s := postgrestest.Start(t, "deadlock_timeout=10ms") // gives a short test many transactions
+	s := postgrestest.Start(t, "deadlock_timeout=10ms") // a short timeout, so that a short test has many transactions
 	for level, passes := range map[string]bool{"ReadCommitted": false, "Serializable": true} {
 		t.Run(level, func(t *testing.T) {
 			text := own{address: s.Address, isolation: level, workload: "{smallbank: {customers: 200}}", load: load, verify: "[Invariants]"}.text()
@@ -306,7 +307,8 @@ func TestFunctionalTestsOfPostgres(t *testing.T) {
 			for _, test := range p.Tests {
 				test.Run.Spec.Load.Duration = v1alpha1.DurationOf(time.Second)
 				if len(test.Run.Spec.Objectives) == 0 {
-					// The snapshots need more transactions, and a busy machine may stop the server for one of the seconds.
+					// The test of snapshots needs more transactions, and on a busy machine the server may pause for one of the
+					// seconds.
 					test.Run.Spec.Load.Duration = v1alpha1.DurationOf(3 * time.Second)
 					half := intstr.FromInt32(500_000)
 					test.Run.Spec.Objectives = []v1alpha1.Objective{{Metric: v1alpha1.MetricUnknownPPM, Max: &half}}

@@ -13,7 +13,7 @@ import (
 	"github.com/geobench/geobench/internal/run/inprocess"
 )
 
-// playWhile plays a run and calls do once its clients are working.
+// playWhile plays a run and, if do is not nil, calls do once during the load.
 func playWhile(t *testing.T, o own, do func()) *result.Document {
 	t.Helper()
 	var once sync.Once
@@ -28,7 +28,7 @@ func playWhile(t *testing.T, o own, do func()) *result.Document {
 	return d
 }
 
-// whySettings returns the document's message about changed settings, or an empty string.
+// whySettings returns the message of a document about changed settings, or "" if there is none.
 func whySettings(d *result.Document) string {
 	for _, r := range d.Reasons {
 		if r.Reason == result.ReasonSettingsChanged {
@@ -38,8 +38,8 @@ func whySettings(d *result.Document) string {
 	return ""
 }
 
-// The result contains the settings that determine the durability and the query plans of a PostgreSQL server. A run
-// during which such a setting changes is Invalid.
+// The result contains the settings that determine the durability and the query plans of a PostgreSQL server. A run is
+// Invalid if such a setting changes during the run.
 func TestSettingsOfPostgreSQL(t *testing.T) {
 	s := postgrestest.Start(t)
 	query := func(sql ...string) {

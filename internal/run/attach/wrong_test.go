@@ -18,7 +18,7 @@ import (
 	"github.com/geobench/geobench/internal/run/inprocess"
 )
 
-// keys creates a folder for the Secret pg with these keys.
+// keys creates a folder with a Secret pg that has these keys.
 func keys(t *testing.T, keys map[string]string) string {
 	t.Helper()
 	folder := t.TempDir()
@@ -33,7 +33,7 @@ func keys(t *testing.T, keys map[string]string) string {
 	return folder
 }
 
-// serve accepts connections on the loopback interface until the test ends, and calls answer for each.
+// serve accepts connections on the loopback interface until the test ends, and calls answer with each connection.
 func serve(t *testing.T, answer func(net.Conn)) (address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -53,7 +53,7 @@ func serve(t *testing.T, answer func(net.Conn)) (address string) {
 	return l.Addr().String()
 }
 
-// wrongDatabase returns a GeoDatabase of this engine that is unusable until the test changes it.
+// wrongDatabase returns a GeoDatabase of this engine whose endpoint or settings may be unusable.
 func wrongDatabase(engine, tls, parameters, address, database string) string {
 	if database != "" {
 		database = "\n    database: " + database
@@ -79,8 +79,9 @@ spec:
 `, engine, tls, parameters, address, database, load)
 }
 
-// Errors of a database are reported with object, field, value and correction, whatever listens at its address. No
-// objects are left there, and no password appears in an error, the server's log or the process list.
+// Whatever listens at the address of a database, an error is reported with the object, the field, the value and a
+// correction. No objects are left in the database. No password appears in an error, in the log of the server, or in the
+// list of processes.
 func TestDatabasesThatCannotBeUsed(t *testing.T) {
 	t.Setenv("PGUSER", "")
 	pg := postgrestest.Start(t, "log_connections=on", "log_disconnections=on")
@@ -111,7 +112,7 @@ func TestDatabasesThatCannotBeUsed(t *testing.T) {
 			text  string
 			keys  map[string]string
 			field string
-			// cure is the advice in the message.
+			// cure is the correction in the message.
 			cure string
 		}{
 			"PostgreSQL is MariaDB":      {wrongDatabase("postgres", "disable", "", maria.Address, "app"), super, endpoint, "see that it is PostgreSQL that listens there"},
@@ -146,7 +147,7 @@ func TestDatabasesThatCannotBeUsed(t *testing.T) {
 			"etcd has no databases":      {wrongDatabase("etcd", "disable", "", member.Address, "app"), super, "spec.external.database", "leave it out"},
 		} {
 			t.Run(name, func(t *testing.T) {
-				t.Parallel() // some wait for a server that does not answer
+				t.Parallel() // some cases wait for a server that does not answer
 				var told strings.Builder
 				d, err := attach.Play(t.Context(), planned(t, tc.text), keys(t, tc.keys), func(p inprocess.Progress) { told.WriteString(p.Stage) })
 				ps, ok := check.As(err)
@@ -177,14 +178,14 @@ func TestDatabasesThatCannotBeUsed(t *testing.T) {
 	pg.AwaitNoSessions(t, "geobench-")
 	maria.AwaitNoSessions(t)
 	for _, line := range strings.Split(pg.Log(t)+hostssl.Log(t), "\n") {
-		// The test itself created the roles with their passwords, so those statements may contain them.
+		// Ignore the statements with which the test created the roles, because they contain the passwords.
 		if strings.Contains(line, postgrestest.Password) || strings.Contains(line, "sesame") && !strings.Contains(line, "create role") {
 			t.Errorf("a password is in the server's log: %s", line)
 		}
 	}
 }
 
-// processes returns the command lines that every user of the machine can read.
+// processes returns the command lines of all processes, which every user of the machine can read.
 func processes(t *testing.T) string {
 	t.Helper()
 	var all strings.Builder
@@ -193,7 +194,7 @@ func processes(t *testing.T) string {
 		t.Error("no process is to be seen")
 	}
 	for _, path := range lines {
-		text, _ := os.ReadFile(path) // empty for a process that has exited
+		text, _ := os.ReadFile(path) // empty if the process has exited
 		all.Write(text)
 		all.WriteByte('\n')
 	}

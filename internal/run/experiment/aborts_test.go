@@ -7,7 +7,7 @@ import (
 	"github.com/geobench/geobench/internal/run/experiment/experimenttest"
 )
 
-// A claim about a reason for which neither the engine nor the workload aborts is rejected, because its share would
+// A claim about an abort reason that neither the engine nor the workload uses is rejected, because its share would
 // always be 0.
 func TestAbortReasonsAreChecked(t *testing.T) {
 	ask := func(reason string) string { return claimed(t, "max(abortedFor('"+reason+"', 'near')) < 1.0") }

@@ -12,8 +12,8 @@ import (
 	"github.com/geobench/geobench/internal/run/experiment"
 )
 
-// half returns the results of four runs. The second run has only lower bounds of latencies, and the last run committed
-// nothing.
+// half returns the results of four runs. The latencies of the second run are lower bounds. The last run committed no
+// transaction.
 func half(t *testing.T, e *experiment.Experiment) *experiment.Results {
 	t.Helper()
 	r, n := invented(e, 1000), 0
@@ -76,12 +76,13 @@ func TestReportsShowLowerBounds(t *testing.T) {
 	}
 }
 
-// If only lower bounds are known of some repetitions, the median is at least the median of the bounds.
+// If the latencies of some repetitions are lower bounds, the median is shown as a lower bound: the median of the bounds
+// and the exact latencies.
 func TestMedianOverLowerBounds(t *testing.T) {
 	e := mustRead(t, replaced(t, "  sweep:", "  repetitions: 3\n  sweep:"))
 	r, n := invented(e, 1000), 0
 	each(t, e, r, func(d *result.Document) {
-		if n++; n <= 2 { // two of three repetitions
+		if n++; n <= 2 { // two of the three repetitions
 			d.Summary.LatencyMicroseconds.P50 = v1alpha1.MoreThan(int64(n) * 100_000)
 		}
 	})

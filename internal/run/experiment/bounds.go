@@ -13,39 +13,43 @@ import (
 	"cel.dev/cel-go/common/types"
 )
 
-// Limits for an expression of a claim or a table. They are checked before the evaluation: bounds walks the compiled
-// expression with the largest sizes that its values can have. A step is about 10 ns of work.
+// Limits for an expression of a claim or a table. They are checked before the evaluation. For this, type bounds walks
+// the compiled expression and computes with the largest possible sizes of values. A step is about 10 ns of work.
 const (
-	// mostSteps bounds the steps of an expression. mostStepsTogether bounds the steps of all claims, and separately the steps of all tables, over all their rows.
+	// mostSteps is the maximum number of steps of an expression. mostStepsTogether is the maximum for all claims together,
+	// and separately for all tables together, over all their rows.
 	mostSteps         = 20_000_000
 	mostStepsTogether = 5 * mostSteps
-	// mostBytes bounds a single value, mostBytesTogether all values of an expression.
+	// mostBytes is the maximum size of a single value. mostBytesTogether is the maximum for all values of an expression
+	// together.
 	mostBytes         = 4 << 20
 	mostBytesTogether = 16 << 20
-	// mostNodes bounds the syntax tree after macro expansion.
+	// mostNodes is the maximum number of nodes of the syntax tree after macro expansion.
 	mostNodes = 20_000
 	// unbounded stands for an unknown size. Arithmetic on sizes saturates at this value.
 	unbounded = uint64(1) << 60
 )
 
-// Memory of values in bytes, including the interfaces and headers around them.
+// scalarBytes, listBytes and entryBytes are the memory of values in bytes, including the interfaces and headers around
+// them.
 const (
 	scalarBytes = 40
 	listBytes   = 64
 	entryBytes  = 120
 )
 
-// shape bounds the values that an expression can have.
+// shape is an upper bound for the values that an expression can have.
 type shape struct {
-	// bytes bounds the memory of the value, including everything that it refers to.
+	// bytes is the maximum memory of the value, including everything that it refers to.
 	bytes uint64
-	// length bounds the elements of a list, the entries of a map, or the bytes of a text.
+	// length is the maximum number of elements of a list, entries of a map, or bytes of a text.
 	length uint64
-	// parts bounds the number of lists that a concatenation consists of. Access to an element visits all of them.
+	// parts is the maximum number of lists that were concatenated into the list. An access to an element visits all of
+	// them.
 	parts uint64
-	// elem bounds the elements of a list, or the keys and values of a map; nil for other values.
+	// elem is a bound for the elements of a list, or for the keys and values of a map; nil for other values.
 	elem *shape
-	// most bounds the absolute value of an integer.
+	// most is the maximum absolute value of an integer.
 	most uint64
 }
 
@@ -59,7 +63,7 @@ func listOf(length uint64, elem shape) shape {
 	return shape{bytes: add(listBytes, times(length, elem.bytes)), length: length, parts: 1, elem: &elem, most: unbounded}
 }
 
-// join returns a bound for values that have either shape.
+// join returns a bound that covers the values of both shapes.
 func join(a, b shape) shape {
 	out := shape{max(a.bytes, b.bytes), max(a.length, b.length), max(a.parts, b.parts), a.elem, max(a.most, b.most)}
 	switch {
@@ -72,7 +76,7 @@ func join(a, b shape) shape {
 	return out
 }
 
-// element returns a bound for the elements of a list, or for the keys and values of a map.
+// element returns a bound for the elements of a list, or for the keys and values of a map; scalar if there is no bound.
 func (s shape) element() shape {
 	if s.elem == nil {
 		return scalar()
@@ -80,7 +84,7 @@ func (s shape) element() shape {
 	return *s.elem
 }
 
-// read returns the steps of reading the whole value.
+// read returns the steps that it takes to read the whole value.
 func (s shape) read() uint64 { return add(1, times(s.bytes/32, s.parts)) }
 
 func add(a, b uint64) uint64 { return min(a+b, unbounded) } // no overflow: both are at most unbounded
@@ -92,12 +96,12 @@ func times(a, b uint64) uint64 {
 	return unbounded
 }
 
-// bounds is the state of a walk over an expression.
+// bounds is the state of a walk over an expression that computes upper bounds.
 type bounds struct {
 	*board
 	types func(id int64) *types.Type
 	scope []variable
-	// steps and bytes are the totals so far.
+	// steps and bytes are the totals of the expressions visited so far.
 	steps, bytes uint64
 }
 
@@ -127,7 +131,7 @@ func (b *board) boundsOf(compiled *cel.Ast) (uint64, error) {
 	return w.steps, nil
 }
 
-// maxNameBytes bounds the names of systems.
+// maxNameBytes is the maximum length of a system's name.
 const maxNameBytes = 64
 
 func amount(n uint64) string {
@@ -148,9 +152,10 @@ func (w *bounds) lookup(name string) shape {
 	return scalar() // the name of a CEL type
 }
 
-// of returns a bound for an expression that is evaluated often times.
+// of returns a bound for the value of an expression, and adds the cost of its evaluation. often is the maximum number
+// of its evaluations.
 func (w *bounds) of(e ast.Expr, often uint64) (shape, error) {
-	// Every node of the syntax tree costs the interpreter some work, whatever it computes.
+	// Each visit of a node of the syntax tree costs the interpreter some work, independent of the node's kind.
 	w.spend(often, 5)
 	switch e.Kind() {
 	case ast.LiteralKind:
@@ -159,7 +164,7 @@ func (w *bounds) of(e ast.Expr, often uint64) (shape, error) {
 		return w.lookup(e.AsIdent()), nil
 	case ast.SelectKind:
 		s, err := w.of(e.AsSelect().Operand(), often)
-		// The has() macro yields only a boolean.
+		// The has() macro yields only a boolean, whatever the size of the field.
 		if err != nil || e.AsSelect().IsTestOnly() {
 			return scalar(), err
 		}
@@ -193,7 +198,7 @@ func ofLiteral(e ast.Expr) shape {
 	return scalar()
 }
 
-// made adds the memory and the steps of a new value, and checks its size.
+// made adds the memory and the steps of a new value, and returns an error if the value may be too large.
 func (w *bounds) made(s shape, often uint64) (shape, error) {
 	if s.bytes > mostBytes {
 		return s, fmt.Errorf("has a value of %s bytes; the limit is %d: make lists and strings shorter",
@@ -217,7 +222,7 @@ func (w *bounds) list(l ast.ListExpr, often uint64) (shape, error) {
 	return w.made(out, often)
 }
 
-// holds adds an element to the shape.
+// holds adds an element to the shape of a list or map.
 func (s *shape) holds(elem shape) {
 	s.bytes = add(s.bytes, elem.bytes)
 	if s.elem != nil {
@@ -241,8 +246,8 @@ func (w *bounds) mapping(m ast.MapExpr, often uint64) (shape, error) {
 	return w.made(out, often)
 }
 
-// loop bounds the expansion of a macro: a list, a number or a boolean that is updated for each element of a range.
-// cel.bind expands to a loop over an empty range, whose initial value is the bound name.
+// loop returns a bound for the expansion of a macro: a loop over a range that updates an accumulator, which is a list,
+// a number or a boolean. cel.bind expands to a loop over an empty range, whose accumulator starts with the bound value.
 func (w *bounds) loop(c ast.ComprehensionExpr, often uint64) (shape, error) {
 	over, err := w.of(c.IterRange(), often)
 	if err != nil {
@@ -258,14 +263,14 @@ func (w *bounds) loop(c ast.ComprehensionExpr, often uint64) (shape, error) {
 	kind := w.types(c.AccuInit().ID())
 	before := scalar()
 	switch {
-	// Macros with two iteration variables are not among the supported ones.
+	// Of the macros with two iteration variables, none is supported.
 	case c.HasIterVar2():
 		return shape{}, errMacro
 	case n == 0:
 		before = start
 	case kind.Kind() == types.ListKind:
-		// The loop step appends to the accumulator. With an empty list in its place, step bounds the additions of one
-		// iteration.
+		// The loop step appends to the accumulator. Evaluate the step with an empty accumulator, which yields a bound for the
+		// additions of one iteration.
 		before = shape{parts: 1, most: unbounded}
 	case !isScalar(kind):
 		return shape{}, errMacro
@@ -283,7 +288,7 @@ func (w *bounds) loop(c ast.ComprehensionExpr, often uint64) (shape, error) {
 	if n > 0 && isScalar(kind) {
 		after = scalar()
 	} else if n > 0 {
-		// n iterations add n times the bound of one iteration.
+		// n iterations add at most n times the additions of one iteration.
 		after.length, after.bytes = add(start.length, times(n, step.length)), add(start.bytes, times(n, step.bytes))
 		if step.elem != nil {
 			after.holds(*step.elem)
@@ -338,7 +343,7 @@ func (w *bounds) call(e ast.Expr, often uint64) (shape, error) {
 	}
 	out, steps := bound(args)
 	w.spend(often, steps)
-	// A scalar result refers to no list, whatever the shape of the arguments.
+	// A scalar result does not refer to any list, whatever the arguments are.
 	if t := w.types(e.ID()); isScalar(t) {
 		most := out.most
 		out = scalar()
@@ -346,12 +351,13 @@ func (w *bounds) call(e ast.Expr, often uint64) (shape, error) {
 		return out, nil
 	}
 	if name == operators.Conditional || name == operators.Index {
-		return out, nil // the result is an existing value
+		return out, nil // the result is an existing value, so its memory is already counted
 	}
 	return w.made(out, often)
 }
 
-// calls maps CEL functions to bounds on their result and their steps, given bounds on the arguments.
+// calls has, for each CEL function, a function that returns bounds on its result and its steps, given bounds on the
+// arguments.
 var calls = map[string]func(args []shape) (shape, uint64){
 	operators.Conditional:      func(a []shape) (shape, uint64) { return join(a[1], a[2]), 1 },
 	operators.LogicalAnd:       ofReading,
@@ -407,7 +413,7 @@ var calls = map[string]func(args []shape) (shape, uint64){
 	"sets.intersects": ofSets,
 }
 
-// ofReading bounds a function that reads its arguments once and returns a number or a boolean.
+// ofReading is the bound of a function that reads its arguments once and returns a number or a boolean.
 func ofReading(args []shape) (shape, uint64) {
 	steps := uint64(1)
 	for _, a := range args {
@@ -416,15 +422,15 @@ func ofReading(args []shape) (shape, uint64) {
 	return scalar(), steps
 }
 
-// ofParsing bounds a function that reads a text byte by byte.
+// ofParsing is the bound of a function that reads a text byte by byte and returns a number or a boolean.
 func ofParsing(args []shape) (shape, uint64) { return scalar(), add(1, args[0].length) }
 
-// ofSearching bounds a search for one text in another.
+// ofSearching is the bound of a search for one text in another text.
 func ofSearching(args []shape) (shape, uint64) {
 	return scalar(), times(args[0].length/10+1, args[1].length/10+1)
 }
 
-// ofComparing bounds a comparison of two values, element by element.
+// ofComparing is the bound of a comparison of two values, element by element.
 func ofComparing(args []shape) (shape, uint64) {
 	_, steps := ofReading(args)
 	return scalar(), steps
@@ -441,7 +447,7 @@ func ofAdding(args []shape) (shape, uint64) {
 	return out, 10
 }
 
-// ofCutting bounds a function that returns a text no longer than its argument.
+// ofCutting is the bound of a function that returns a text no longer than its argument.
 func ofCutting(args []shape) (shape, uint64) { return textOf(args[0].length), add(1, args[0].length) }
 
 func ofJoining(args []shape) (shape, uint64) {
@@ -449,7 +455,7 @@ func ofJoining(args []shape) (shape, uint64) {
 	if len(args) > 1 {
 		length = add(length, times(args[0].length, args[1].length))
 	}
-	// CEL's join copies the result so far for each text
+	// CEL's join copies the result so far once for each text.
 	return textOf(length), add(args[0].read(), times(length/16+1, args[0].length))
 }
 
@@ -465,7 +471,7 @@ func ofSplitting(args []shape) (shape, uint64) {
 	return out, times(4, out.read())
 }
 
-// ofFlattening bounds the list of the elements of all nested lists.
+// ofFlattening is the bound of a function that returns the elements of all nested lists as one list.
 func ofFlattening(args []shape) (shape, uint64) {
 	elem := args[0].element()
 	for inner := elem.elem; inner != nil; inner = inner.elem {
@@ -476,19 +482,19 @@ func ofFlattening(args []shape) (shape, uint64) {
 	return out, times(4, args[0].read())
 }
 
-// ofSets bounds a search in one list for each element of another.
+// ofSets is the bound of a search in one list for each element of another list.
 func ofSets(args []shape) (shape, uint64) {
 	a, b := args[0], args[1]
 	pairs := times(2, times(a.length, b.length))
 	return scalar(), add(1, times(pairs, times(add(a.parts, b.parts), add(a.element().read(), b.element().read()))))
 }
 
-// own bounds a call of one of Geobench's functions.
+// own returns the bound of a call of one of Geobench's own functions, and adds its steps.
 func (w *bounds) own(f *function, args []shape) (shape, uint64) {
 	i := slices.IndexFunc(f.overloads, func(o overload) bool { return len(o.args) == len(args) })
 	_, steps := ofReading(args)
-	// A function on lists returns at most as many elements as its longest argument.
-	for _, a := range args { // lists are converted to native lists, and may be sorted
+	// A function on lists returns at most the number of elements of its longest argument.
+	for _, a := range args { // a function converts its lists to Go slices and may sort them
 		steps = add(steps, times(20, times(a.length, a.parts)))
 	}
 	size := w.size()
@@ -500,7 +506,7 @@ func (w *bounds) own(f *function, args []shape) (shape, uint64) {
 	switch result := f.overloads[max(i, 0)].result; {
 	case result.IsExactType(text):
 		if f.name == "text" {
-			return textOf(args[0].bytes), steps // a number takes no more bytes as text than in memory
+			return textOf(args[0].bytes), steps // the text of a number is no longer than the number's memory
 		}
 		return textOf(4096), steps
 	case result.IsExactType(numberList):
@@ -509,10 +515,10 @@ func (w *bounds) own(f *function, args []shape) (shape, uint64) {
 	return scalar(), steps
 }
 
-// sizes has bounds that follow from the size of an experiment.
+// sizes are bounds that follow from the size of the experiment.
 type sizes struct {
-	// series bounds the length of a list of numbers that a function returns. asking bounds the steps of a function that
-	// reads points and their results.
+	// series is the maximum length of a list of numbers that a function returns. asking is the maximum number of steps of
+	// a function that reads points and their results.
 	series, asking uint64
 }
 
@@ -547,8 +553,8 @@ func (b *board) size() sizes {
 	return s
 }
 
-// countNodes returns an error for a syntax tree that is too large, or that has map keys other than literals. With
-// computed keys the type of nested maps could double at each level.
+// countNodes returns an error for a syntax tree that is too large or has a map key that is not a literal. With computed
+// keys, the type of nested maps could double in size at each level.
 func countNodes(parsed *cel.Ast) error {
 	nodes := 0
 	var key bool

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// sweptBoard returns a board of an experiment with n points of one system.
+// sweptBoard returns the board of an experiment that has one system with this number of points.
 func sweptBoard(points int) *board {
 	p := Parameter{Path: "spec.load.clientsPerRegion", Name: "clientsPerRegion"}
 	e := &Experiment{Name: "e", Systems: []string{"s"}}
@@ -22,7 +22,8 @@ func sweptBoard(points int) *board {
 	return dryBoard(e)
 }
 
-// hostile has expressions that a tenant can write, with their errors.
+// hostile has expressions that a malicious tenant may write. told is a substring of the expected error; empty if the
+// expression is accepted.
 var hostile = map[string]struct{ expression, told string }{
 	"a text that is replaced":    {"'aaaaaaaaaa'" + strings.Repeat(".replace('a', '"+strings.Repeat("a", 200)+"')", 15) + ".size() > 0", "bytes"},
 	"a range without doubles":    {"lists.range(1000).distinct().size() > 0", "no function distinct"},
@@ -60,7 +61,7 @@ var hostile = map[string]struct{ expression, told string }{
 	"a name as long as can be":   {"tput('" + strings.Repeat("s", 4000) + "', 1) > 0.0", "no system is called"},
 }
 
-// doubled returns an expression that repeatedly binds a value to two copies of the previous value.
+// doubled returns an expression with deep nested bindings, each of which combines copies of the previous value.
 func doubled(first, next string, deep int) string {
 	out, end := "", ""
 	name := first
@@ -75,8 +76,8 @@ func doubled(first, next string, deep int) string {
 	return out + name + end
 }
 
-// TestHostileExpressions: an author of an Experiment cannot make the operator use unbounded time or memory. The bounds
-// of an expression are known before it is evaluated.
+// TestHostileExpressions checks that an author of an Experiment cannot make the operator use unbounded time or memory:
+// the bounds of an expression are computed before its evaluation.
 func TestHostileExpressions(t *testing.T) {
 	b := sweptBoard(1000)
 	for name, tc := range hostile {
@@ -98,7 +99,7 @@ func TestHostileExpressions(t *testing.T) {
 	}
 }
 
-// TestBounds: the actual cost of evaluations is within the computed bounds, and not far below them.
+// TestBounds checks that the computed number of steps is between a lower and an upper limit for each expression.
 func TestBounds(t *testing.T) {
 	b := sweptBoard(1000)
 	for expression, within := range map[string][2]uint64{

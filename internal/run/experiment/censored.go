@@ -21,7 +21,8 @@ import (
 // the same in all views: otherwise the answer depends on the unknown values.
 type view struct {
 	order order
-	// around is a latency in microseconds near which the substitutes lie; 0 stands for near their bounds.
+	// around is a latency in microseconds. If it is not 0, the substitutes are close to it; otherwise they are close to
+	// their bounds.
 	around int64
 }
 
@@ -29,8 +30,8 @@ type order int
 
 const (
 	infiniteOrder order = iota
-	// leastOrder uses the bound itself. risingOrder and sinkingOrder use larger values, which increase and decrease from
-	// one latency to the next.
+	// leastOrder uses the bound itself as the substitute. risingOrder and sinkingOrder use larger substitutes, which
+	// increase or decrease from one bound to the next.
 	leastOrder
 	risingOrder
 	sinkingOrder
@@ -43,16 +44,16 @@ var (
 	sinking  = view{order: sinkingOrder}
 )
 
-// mostCritical bounds the number of latencies around which a claim is evaluated.
+// mostCritical is the maximum number of latencies around which a claim is evaluated.
 const mostCritical = 24
 
-// views returns the views of an expression other than infinite. The answer may change at each number in the expression,
-// at sums and differences of two numbers, and between them. For example, abs(100 - p99) > 1 holds at 60 and at
-// infinity, but not at 100. bound is the largest lower bound in microseconds.
+// views returns the views in which an expression is evaluated, in addition to infinite. The answer may change at each
+// number in the expression, at sums and differences of two of these numbers, and between them. For example, abs(100 -
+// p99) > 1 holds at 60 and at infinity, but not at 100. bound is the largest lower bound in microseconds.
 func (b *board) views(expression string, bound int64) []view {
 	out := []view{least, rising, sinking}
 	critical := map[int64]bool{}
-	// Powers of 4 cover the range beyond the bound. The second condition keeps the products from overflowing.
+	// Powers of 4 cover the range above the bound. The second condition prevents an overflow of the products.
 	for factor := int64(2); factor <= 1<<20 && bound < math.MaxInt64>>24; factor *= 4 {
 		critical[bound*factor] = true
 	}
@@ -65,7 +66,7 @@ func (b *board) views(expression string, bound int64) []view {
 	for _, x := range numbers {
 		add(x)
 	}
-	// Claims often compare with a sum or a difference of two limits.
+	// Claims often compare a figure with the sum or the difference of two limits.
 	for i, x := range numbers {
 		for _, y := range numbers[:i] {
 			add(x + y)
@@ -78,7 +79,7 @@ func (b *board) views(expression string, bound int64) []view {
 	return out
 }
 
-// literals returns the numbers in an expression, including numbers in string literals.
+// literals returns the absolute values of the numbers in an expression, including numbers in string literals.
 func (b *board) literals(expression string) (out []float64) {
 	compiled, err := b.compile(expression)
 	if err != nil {
@@ -97,14 +98,14 @@ func (b *board) literals(expression string) (out []float64) {
 	return slices.Compact(out)
 }
 
-// errBounded is the error of claims whose answer differs between views.
+// errBounded is the error of a claim whose answer differs between views.
 var errBounded = errors.New("only lower bounds are known of figures that it compares, since transactions had no " +
 	"answer, and the answer depends on by how much they are exceeded")
 
-// mostLatencies exceeds the number of bounds that an evaluation can encounter.
+// mostLatencies is larger than the number of bounds that an evaluation can encounter.
 const mostLatencies = 1 << 20
 
-// value returns the substitute for a bound; n is the number of bounds encountered before.
+// value returns the substitute for bound q. n is the number of bounds that the evaluation encountered before q.
 func (v view) value(q v1alpha1.Quantile, n int) v1alpha1.Quantile {
 	us, side := max(q.Least(), 1), int64(1)
 	if (v.order == risingOrder) == (n == 0) {
@@ -114,9 +115,9 @@ func (v view) value(q v1alpha1.Quantile, n int) v1alpha1.Quantile {
 	case v.order == infiniteOrder:
 		return q
 	case v.around > 0 && v.order == leastOrder:
-		// A substitute below the bound is impossible, so the bound limits it.
+		// The substitute must not be below the bound.
 		return v1alpha1.Observed(max(us, v.around))
-	case v.around > 0: // the first bound lies on one side of around, all others on the opposite side
+	case v.around > 0: // the first substitute is on one side of around, the others are on the opposite side
 		return v1alpha1.Observed(max(us, v.around+side*max(1, v.around/100)))
 	case v.order == risingOrder:
 		return v1alpha1.Observed(us*2 + int64(n))
@@ -126,7 +127,7 @@ func (v view) value(q v1alpha1.Quantile, n int) v1alpha1.Quantile {
 	return v1alpha1.Observed(us)
 }
 
-// latencies returns l with its bounds replaced.
+// latencies returns l with its bounds replaced by the view's substitutes.
 func (v view) latencies(l result.Latency, n int) result.Latency {
 	for _, q := range []*v1alpha1.Quantile{&l.P50, &l.P90, &l.P95, &l.P99, &l.Max, &l.Mean} {
 		if q.IsBound() {
@@ -136,9 +137,9 @@ func (v view) latencies(l result.Latency, n int) result.Latency {
 	return l
 }
 
-// hung returns the number of hung transactions that the view counts as timed out or aborted. It adds the rest to ended
-// with another outcome. The views rising and sinking count the transactions of alternating figures, so that a
-// comparison of two figures sees both orders.
+// hung returns the number of hung transactions that the view counts as timed out or aborted. It adds the remaining ones
+// to ended as transactions with an unknown outcome. In the rising and sinking views, the treatment alternates between
+// consecutive figures, so that a comparison of two figures is evaluated in both orders.
 func (v view) hung(all int64, n int, ended *result.Counts) int64 {
 	if v == infinite || v.order == risingOrder && n%2 == 1 || v.order == sinkingOrder && n%2 == 0 {
 		return all
@@ -163,7 +164,7 @@ func (v view) document(d *result.Document, n int) *result.Document {
 	return &of
 }
 
-// typed returns a copy of the figures with the view's substitutes.
+// typed returns a copy of the figures of a transaction type with the view's substitutes.
 func (v view) typed(t *result.TypeFigures, n int) *result.TypeFigures {
 	if v == infinite {
 		return t
@@ -173,7 +174,8 @@ func (v view) typed(t *result.TypeFigures, n int) *result.TypeFigures {
 	return &of
 }
 
-// seen returns a figure at a point in the board's view. If only a bound of the figure is known, seen counts the bound.
+// seen returns a figure at a point with the substitutes of the board's view. If only a bound of the figure is known,
+// seen counts the bound in b.bounds.
 func (b *board) seen(p *Point, q query) (figure, error) {
 	known, err := b.results.figure(p, q.metric, q.scope)
 	if err == nil {
@@ -188,7 +190,7 @@ func (b *board) seen(p *Point, q query) (figure, error) {
 				q.metric.name, p.Label)
 	}
 	f, err := b.results.figureAs(p, q.metric, q.scope, b.view, b.bounds)
-	// A figure has a bound if the smallest possible value differs from the value in the view infinite.
+	// The figure is a bound if the view least yields another value than the view infinite.
 	if lower, wrong := b.results.figureAs(p, q.metric, q.scope, least, 0); wrong == nil && lower.Median != known.Median {
 		b.bounds++
 		if ms := lower.Median; ms > 0 && ms < 1<<40 {
@@ -201,8 +203,8 @@ func (b *board) seen(p *Point, q query) (figure, error) {
 // percentiles maps the names of latency percentiles to their values.
 var percentiles = map[string]float64{"p50": 50, "p90": 90, "p95": 95, "p99": 99}
 
-// enough returns an error if a percentile at a point rests on too few transactions of a run. It would be no more than
-// their maximum.
+// enough returns an error if a percentile at a point is computed from too few transactions of a run. Such a percentile
+// would be only the maximum of their latencies.
 func (r *Results) enough(p *Point, m *metric, of scope) error {
 	name, ofRegions := strings.CutSuffix(m.name, "OfRegions")
 	percentile, ok := percentiles[name]
@@ -215,7 +217,8 @@ func (r *Results) enough(p *Point, m *metric, of scope) error {
 		if err != nil {
 			return err
 		}
-		// Aborted transactions have no latency, and unanswered ones rank above all others.
+		// Count the transactions that enter the percentile: aborted transactions have no latency, and unanswered transactions
+		// rank above all others.
 		answered := func(c *result.Counts, unanswered int64) int64 { return c.Ended() - c.Aborted + unanswered }
 		n := answered(&d.Summary.Counts, d.Summary.Hung+d.Summary.Unsent())
 		if of.typ != "" {
@@ -230,7 +233,7 @@ func (r *Results) enough(p *Point, m *metric, of scope) error {
 				n = min(n, answered(&x.Counts, x.Hung+x.Unsent()))
 			}
 		}
-		// A figure without any transactions has its own error or value.
+		// A figure without any transactions already has its own error or value.
 		if n > 0 && n < needed {
 			return fmt.Errorf("figure %s of %s is of %d transactions of a run, and needs %d or more: "+
 				"let runs measure for longer, or take a lower percentile",
@@ -240,13 +243,14 @@ func (r *Results) enough(p *Point, m *metric, of scope) error {
 	return nil
 }
 
-// exact reports whether the figure depends on no bound. The median of several repetitions may be a number although some
-// repetitions have bounds, which may be smaller than the median.
+// exact reports whether the figure does not depend on a bound. With several repetitions, the median may be finite
+// although the latencies of some repetitions are bounds below the median. So exact returns false for several
+// repetitions.
 func (f *figure) exact(p *Point) bool { return !math.IsInf(f.Median, 1) && len(p.Runs) == 1 }
 
-// atLeast returns the figure of a point for charts and documents. If the figure is infinite because only a lower bound
-// is known, it returns that bound and true. The figure stays infinite if no transaction ended, or if the database never
-// recovered.
+// atLeast returns the figure of a point for charts and documents. If the figure depends on values of which only a lower
+// bound is known, atLeast returns the resulting lower bound and true. The figure stays infinite if no transaction
+// ended, or if the database never recovered.
 func (r *Results) atLeast(p *Point, m *metric, of scope) (f figure, bound bool, err error) {
 	if f, err = r.figure(p, m, of); err != nil || f.exact(p) && !m.ranged() {
 		return f, false, err
@@ -258,7 +262,7 @@ func (r *Results) atLeast(p *Point, m *metric, of scope) (f figure, bound bool, 
 	return figure{Median: lower.Median}, true, nil
 }
 
-// judged evaluates a claim in all views.
+// judged evaluates a claim in all views. It returns errBounded if the answer differs between views.
 func (b *board) judged(ctx context.Context, expression string) (holds bool, measured string, err error) {
 	answer := func(v view) (bool, string, error) {
 		b.view, b.bounds = v, 0
@@ -273,7 +277,7 @@ func (b *board) judged(ctx context.Context, expression string) (holds bool, meas
 		}
 		return holds, measured, nil
 	}
-	// Without bounds all views agree, so one evaluation suffices.
+	// Without bounds the answer is the same in all views, so one evaluation suffices.
 	if holds, measured, err = answer(infinite); err != nil || b.bounds == 0 {
 		return holds, measured, err
 	}

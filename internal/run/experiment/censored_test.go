@@ -10,8 +10,8 @@ import (
 	"github.com/geobench/geobench/internal/run/experiment"
 )
 
-// Only a lower bound of the p99 is known: 140 ms. A claim that holds for some larger values and not for others has no
-// result. A claim that holds for all of them does.
+// The p99 is known only to be at least 140 ms. A claim that holds for some values above the bound but not for others
+// has no result. A claim with the same answer for all values has a result.
 func TestClaimsOverLowerBounds(t *testing.T) {
 	for expression, want := range map[string]string{
 		"p99('near', 2) > 100.0":                          "holds",
@@ -36,7 +36,8 @@ func TestClaimsOverLowerBounds(t *testing.T) {
 	}
 }
 
-// None of 1,100 transactions timed out, and 100 hung when the window closed. So between 0 and 100 of 1,200 timed out.
+// Of 1,200 transactions, none timed out, and 100 were hung when the window closed. So between 0 and 100 transactions
+// timed out.
 func TestClaimsOverHungTransactions(t *testing.T) {
 	for expression, want := range map[string]string{
 		"timeouts('near', 2) < 1.0":                                     "no result",
@@ -61,8 +62,8 @@ func TestClaimsOverHungTransactions(t *testing.T) {
 	}
 }
 
-// Transactions that hung when the window closed may also abort: between 110 and 210 of 1,200. A share has no value if
-// nothing ended.
+// Transactions that were hung when the window closed may also have aborted: between 110 and 210 of 1,200. A share has
+// no value if no transaction ended.
 func TestClaimsOverAborts(t *testing.T) {
 	for expression, want := range map[string]string{
 		"aborts('near', 2) < 10.0":            "no result",
@@ -86,8 +87,8 @@ func TestClaimsOverAborts(t *testing.T) {
 	}
 }
 
-// If two of five repetitions have smaller bounds, their median is between 100 and 120 ms. 99 transactions are too few
-// for a p99.
+// If the latencies of two of five repetitions are lower bounds, the median of all five is between 100 and 120 ms. 99
+// transactions are too few for a p99.
 func TestClaimsOverRepetitions(t *testing.T) {
 	for expression, want := range map[string]string{
 		"p99('near', 2) > 99.0":  "holds",
@@ -106,7 +107,7 @@ func TestClaimsOverRepetitions(t *testing.T) {
 			d.Summary.LatencyMicroseconds.P99 = p99[n%5]
 			d.Summary.LatencyMicroseconds.P50, d.Summary.LatencyMicroseconds.P95 = v1alpha1.Observed(50_000),
 				v1alpha1.Observed(50_000)
-			if n >= 10 { // the database far
+			if n >= 10 { // the results of the database far
 				d.Summary.Counts = result.Counts{Committed: 99}
 			}
 			n++
@@ -117,7 +118,8 @@ func TestClaimsOverRepetitions(t *testing.T) {
 	}
 }
 
-// Reports show the share of timeouts as a lower bound if transactions hung, and as infinite if none ended or hung.
+// Reports show the share of timeouts as a lower bound if transactions were hung, and as infinite if no transaction
+// ended or was hung.
 func TestHungTransactionsInReports(t *testing.T) {
 	e := mustRead(t, small)
 	r, n := invented(e, 1000), 0

@@ -32,15 +32,15 @@ type Finding struct {
 	ID         string `json:"id"`
 	Source     string `json:"source,omitempty"`
 	Says       string `json:"says"`
-	// Expression is the evaluated expression.
+	// Expression is the expression of the claim.
 	Expression string `json:"expression,omitempty"`
-	// Measured shows the numbers that were compared.
+	// Measured has the measured values that the claim compared, as text.
 	Measured string `json:"measured"`
 	Holds    bool   `json:"holds"`
-	// Invalid lists reasons for which used results are Invalid. These results count because spec.allowInvalid names the
-	// reasons.
+	// Invalid has the reasons for which results that the claim used are Invalid. The claim may use these results because
+	// spec.allowInvalid lists the reasons.
 	Invalid []string `json:"invalid,omitempty"`
-	// Error is the reason why the claim has no result, for example because a point could not run.
+	// Error is the reason why the claim has no result, for example that a point could not run.
 	Error string `json:"error,omitempty"`
 }
 
@@ -55,7 +55,7 @@ func (f *Finding) Answer() string {
 	return "differs"
 }
 
-// Judge evaluates all claims over the results. Claims that are not evaluated before ctx is done have no result.
+// Judge evaluates all claims over the results. Claims that were not evaluated when ctx is done have no result.
 func (e *Experiment) Judge(ctx context.Context, r *Results) []Finding {
 	var out []Finding
 	b := &board{Experiment: e, results: r}
@@ -70,7 +70,7 @@ func (e *Experiment) Judge(ctx context.Context, r *Results) []Finding {
 }
 
 func (b *board) judge(ctx context.Context, c *v1alpha1.Claim, f *Finding) error {
-	// Both describe the evaluation of a single claim.
+	// Reset both fields: they belong to the evaluation of a single claim.
 	b.unsound, b.counted = nil, nil
 	defer func() { f.Invalid = b.counted }()
 	var err error
@@ -79,7 +79,7 @@ func (b *board) judge(ctx context.Context, c *v1alpha1.Claim, f *Finding) error 
 	}
 	if c.Measured != "" {
 		shown, _, err := b.evaluate(ctx, c.Measured)
-		// The Invalid result is the cause. err may be no more than its consequence.
+		// Prefer the Invalid result, which may have caused err.
 		if err = cmp.Or(b.unsound, err); err != nil {
 			return fmt.Errorf("measured: %w", err)
 		}
@@ -88,7 +88,7 @@ func (b *board) judge(ctx context.Context, c *v1alpha1.Claim, f *Finding) error 
 	return nil
 }
 
-// longestText bounds the displayed form of a value, in bytes.
+// longestText is the maximum length of the displayed form of a value, in bytes.
 const longestText = 4096
 
 // cut truncates a text to longestText.
@@ -99,8 +99,8 @@ func cut(text string) string {
 	return strings.ToValidUTF8(text[:longestText-len("...")], "") + "..."
 }
 
-// claims reports claims that do not compile, exceed the limits, or name systems, parameters or values that the
-// experiment does not have.
+// claims reports claims that do not compile or exceed the limits. It also reports claims with a system, parameter or
+// value that the experiment does not have.
 func (x *expansion) claims(ctx context.Context) {
 	b := dryBoard(x.Experiment)
 	try := func(field, id, text string, claim bool) {
@@ -110,7 +110,7 @@ func (x *expansion) claims(ctx context.Context) {
 		if err := b.check(ctx, text, claim); err != nil {
 			x.problem(field, "", "claim %s: %s", id, cut(err.Error()))
 		}
-		// Report only the claim that crosses the limit, not every later one.
+		// Report only the claim that exceeds the limit, and not the claims after it.
 		if x.steps += b.steps; x.steps > mostStepsTogether && x.steps-b.steps <= mostStepsTogether {
 			x.problem(field, "", "claim %s: this claim and those before it may need %d steps; the limit for all claims together is %d: move some to another Experiment",
 				id, x.steps, mostStepsTogether)
@@ -128,29 +128,29 @@ func (x *expansion) claims(ctx context.Context) {
 	}
 }
 
-// board implements the functions that claims call. Without results every figure is 1, which suffices to find claims
-// that ask for anything that the experiment does not have.
+// board implements the functions that claims call. Without results every figure is 1. This suffices to find claims that
+// refer to something that the experiment does not have.
 type board struct {
 	*Experiment
 	results *Results
-	// wrong is the first failed lookup. It is stored because CEL drops the errors of operands that do not affect the
-	// value.
+	// wrong is the first failed lookup. It is stored here because CEL drops the error of an operand that does not affect
+	// the value of the expression.
 	wrong *lookupError
-	// unsound is set if a claim used an Invalid result that does not count. counted lists the reasons of Invalid results
-	// that were used and count.
+	// unsound is the error of an Invalid result that the claim used although spec.allowInvalid does not permit it. counted
+	// has the reasons of Invalid results that the claim used with permission.
 	unsound error
 	counted []string
-	// view selects the values of latencies for which only a lower bound is known. bounds is the number of such latencies,
-	// and bound the largest lower bound in microseconds.
+	// view selects the substitutes for latencies of which only a lower bound is known. bounds is the number of these
+	// latencies so far. bound is the largest of their bounds, in microseconds.
 	view   view
 	bounds int
 	bound  int64
-	// rows is set if expressions belong to tables, whose rows are systems.
+	// rows is set for expressions of tables, whose rows are systems.
 	rows bool
-	// env is the compiled language. sized caches the bounds that follow from the experiment's size. plans caches the
-	// systems' plans.
+	// env is the environment of the claim language; nil until the first use. sized caches the bounds that follow from the
+	// experiment's size. plans caches the plans of the systems.
 	env *cel.Env
-	// steps bounds the evaluation steps of the last compiled expression.
+	// steps is the maximum number of steps of the expression compiled last.
 	steps uint64
 	sized *sizes
 	plans map[string]*plan.Plan
@@ -164,7 +164,7 @@ func (b *board) note(err error) {
 	}
 }
 
-// compile parses and checks an expression, and bounds the cost of its evaluation.
+// compile parses and checks an expression, and computes the maximum cost of its evaluation.
 func (b *board) compile(text string) (*cel.Ast, error) {
 	b.steps = 0
 	if b.env == nil {
@@ -178,7 +178,7 @@ func (b *board) compile(text string) (*cel.Ast, error) {
 	if err := issues.Err(); err != nil {
 		return nil, fmt.Errorf("does not compile: %s", explain(issues))
 	}
-	// Count nodes before the type check, whose cost grows with the expression.
+	// Count the nodes before the type check, because the cost of the check grows with the size of the expression.
 	if err := countNodes(parsed); err != nil {
 		return nil, err
 	}
@@ -192,7 +192,7 @@ func (b *board) compile(text string) (*cel.Ast, error) {
 }
 
 // explain rephrases CEL's errors as line, column and message. An unknown name is usually a misspelled function, so
-// explain suggests the nearest one.
+// explain suggests the function with the most similar name.
 func explain(issues *cel.Issues) string {
 	var parts []string
 	for _, e := range issues.Errors() {
@@ -213,15 +213,15 @@ func (b *board) check(ctx context.Context, text string, claim bool) error {
 	if err != nil {
 		return err
 	}
-	// An expression of dynamic type may still yield a boolean.
+	// An expression of dynamic type may yield a boolean, so accept it.
 	if t := compiled.OutputType(); claim && !t.IsExactType(types.BoolType) && !t.IsExactType(types.DynType) {
 		return fmt.Errorf("is of type %s: a claim must be true or false, for example max(tput('a')) <= 1.1 * min(tput('a'))", t)
 	}
 	if err := b.checkLiterals(compiled); err != nil {
 		return err
 	}
-	// Without results every figure is 1, so other errors of the evaluation say nothing about the claim. Only a failed
-	// lookup or an index out of bounds would also fail with results.
+	// Without results every figure is 1, so most errors of the evaluation do not depend on the claim alone. Return only
+	// failed lookups and indexes out of bounds, because they would also occur with results.
 	if _, _, err = b.run(ctx, compiled); b.wrong != nil {
 		return b.wrong
 	}
@@ -231,8 +231,8 @@ func (b *board) check(ctx context.Context, text string, claim bool) error {
 	return nil
 }
 
-// checkLiterals checks the literal arguments of every call in the expression. A trial evaluation finds errors only on
-// its path.
+// checkLiterals checks the literal arguments of every call in the expression. The trial evaluation in check would miss
+// calls that it does not reach.
 func (b *board) checkLiterals(compiled *cel.Ast) (wrong error) {
 	ast.PreOrderVisit(compiled.NativeRep().Expr(), ast.NewExprVisitor(func(e ast.Expr) {
 		if e.Kind() != ast.CallKind || wrong != nil {
@@ -247,8 +247,8 @@ func (b *board) checkLiterals(compiled *cel.Ast) (wrong error) {
 	return wrong
 }
 
-// CallCost implements interpreter.ActualCostEstimator. Our functions visit all points and all elements of their list
-// arguments.
+// CallCost implements interpreter.ActualCostEstimator. Geobench's functions visit all points and all elements of their
+// list arguments.
 func (b *board) CallCost(name, _ string, args []ref.Val, _ ref.Val) *uint64 {
 	if functionNamed(name) == nil {
 		return nil // use CEL's estimate
@@ -262,16 +262,16 @@ func (b *board) CallCost(name, _ string, args []ref.Val, _ ref.Val) *uint64 {
 	return &cost
 }
 
-// interruptEvery is the number of loop elements between two checks of the context.
+// interruptEvery is the number of loop iterations between two checks of the context.
 const interruptEvery = 64
 
-// options returns the options of programs. compile already bounds the cost of an expression; the cost limit guards
-// against a mistake in that bound.
+// options returns the options of CEL programs. compile already limits the cost of an expression; the cost limit here
+// guards against errors in that computation.
 func (b *board) options() []cel.ProgramOption {
 	return []cel.ProgramOption{cel.CostTracking(b), cel.CostLimit(4 * mostSteps), cel.InterruptCheckFrequency(interruptEvery)}
 }
 
-// evaluate returns the value of an expression, and a text with both sides of its comparisons.
+// evaluate returns the value of an expression, and a text with both operands of each of its comparisons.
 func (b *board) evaluate(ctx context.Context, text string) (ref.Val, string, error) {
 	compiled, err := b.compile(text)
 	if err != nil {
@@ -285,7 +285,8 @@ func (b *board) run(ctx context.Context, compiled *cel.Ast) (ref.Val, string, er
 	if err := ctx.Err(); err != nil {
 		return nil, "", err
 	}
-	// Evaluate exhaustively, so that both sides of every comparison are known even if an operand decides the result.
+	// Evaluate exhaustively, so that both operands of every comparison are known even if one operand of && or || decides
+	// the result.
 	program, err := b.env.Program(compiled, append(b.options(), cel.EvalOptions(cel.OptTrackState, cel.OptExhaustiveEval))...)
 	if err != nil {
 		return nil, "", err
@@ -310,7 +311,7 @@ func (b *board) run(ctx context.Context, compiled *cel.Ast) (ref.Val, string, er
 		case operators.Less, operators.LessEquals, operators.Greater, operators.GreaterEquals, operators.Equals, operators.NotEquals:
 			l, okL := details.State().Value(c.Args()[0].ID())
 			r, okR := details.State().Value(c.Args()[1].ID())
-			// CEL does not track the values of literals.
+			// CEL does not track the values of literals, so take them from the syntax tree.
 			if !okL && c.Args()[0].Kind() == ast.LiteralKind {
 				l, okL = c.Args()[0].AsLiteral(), true
 			}
@@ -326,7 +327,7 @@ func (b *board) run(ctx context.Context, compiled *cel.Ast) (ref.Val, string, er
 	return value, cut(strings.Join(sides, "; ")), nil
 }
 
-// lookupError is returned if a claim asks for something that the experiment does not have.
+// lookupError is the error of a claim that refers to something that the experiment does not have.
 type lookupError struct{ message string }
 
 func (e *lookupError) Error() string { return e.message }
@@ -354,7 +355,7 @@ func (b *board) parameter(name string) (int, error) {
 	return 0, lookupf("the experiment does not sweep %s%s", name, nearest(name, names))
 }
 
-// value returns the text of the swept value that equals v.
+// value returns the text of the swept value of a parameter that equals v.
 func (b *board) value(parameter int, v any) (string, error) {
 	text := fmt.Sprint(v)
 	p := b.Parameters[parameter]
@@ -368,8 +369,9 @@ func (b *board) value(parameter int, v any) (string, error) {
 	return "", lookupf("%s does not take the value %s: its values are %s", p.Name, text, listed(known))
 }
 
-// where parses the parameters that a claim fixes: a single value if there is only one parameter, or a map from names to
-// values. The result has, for each parameter, the text of its value, or "" if it is not fixed.
+// where parses the argument of a claim that fixes parameters: a single value if the experiment has one parameter, or a
+// map from names to values. The result has, for each parameter, the text of its value, or "" if the argument does not
+// fix it.
 func (b *board) where(at any) ([]string, error) {
 	fixed := make([]string, len(b.Parameters))
 	m, isMap := at.(map[string]any)
@@ -403,7 +405,7 @@ func exampleName(ps []Parameter) string {
 	return ps[0].Name
 }
 
-// points returns the points of a system at the fixed values, in sweep order.
+// points returns the points of a system that have the fixed values, in sweep order.
 func (b *board) points(system string, fixed []string) []*Point {
 	var out []*Point
 	for _, p := range b.Points {
@@ -418,21 +420,21 @@ func (b *board) points(system string, fixed []string) []*Point {
 	return out
 }
 
-// query is the request that a claim makes with a function.
+// query is a request for a figure by a function of a claim.
 type query struct {
 	metric *metric
 	scope  scope
 	system string
 	at     any
-	// width is set to ask for the half-width of the confidence interval.
+	// width requests the half-width of the confidence interval in place of the figure.
 	width bool
-	// figure is the kind of the metric if an engine declares the metric; 0 otherwise. An engine need not have it.
+	// figure is the kind of the metric if an engine declares the metric, and 0 otherwise. Engines may lack the metric.
 	figure protocol.Kind
 	// reason is the abort reason that the metric counts; nil if it counts none.
 	reason *string
 }
 
-// series returns a figure at each point of a query.
+// series returns a figure at each point that a query matches.
 func (b *board) series(q query) ([]float64, error) {
 	if err := b.system(q.system); err != nil {
 		return nil, err
@@ -466,7 +468,7 @@ func (b *board) series(q query) ([]float64, error) {
 				return nil, err
 			}
 		}
-		// Without results, check what the manifests show: only runs with faults have figures of faults.
+		// Without results, check what the manifests show: figures of faults exist only for runs with faults.
 		if b.results == nil {
 			if q.metric.ofFaults && len(p.manifests.Run.Spec.Faults) == 0 {
 				return nil, withoutFaults(q.metric, p.Label)
@@ -474,7 +476,8 @@ func (b *board) series(q query) ([]float64, error) {
 			out = append(out, 1)
 			continue
 		}
-		// Check soundness before the figure: an Invalid result may lack it, and the verdict is the better error.
+		// Check soundness before the figure. An Invalid result may lack the figure, and then its verdict is the more useful
+		// error.
 		if err := b.sound(p); err != nil {
 			return nil, err
 		}
@@ -488,7 +491,7 @@ func (b *board) series(q query) ([]float64, error) {
 			return nil, err
 		}
 		if q.width {
-			// A latency with a lower bound has no confidence interval, whichever value the view assigns.
+			// If a latency is only a lower bound, its confidence interval is unknown in every view.
 			if len(p.Runs) < 2 || math.IsInf(f.Median, 1) || b.view != infinite {
 				return nil, fmt.Errorf("the confidence interval of %s of %s is not known: it takes two repetitions or more, and latencies that were observed (spec.repetitions)", q.metric.name, p.Label)
 			}
@@ -499,7 +502,7 @@ func (b *board) series(q query) ([]float64, error) {
 	return out, nil
 }
 
-// one returns the figure at the single point of a query, or an error if the query matches several points.
+// one returns the figure at the point that a query matches, or an error if it does not match exactly one point.
 func (b *board) one(q query) (float64, error) {
 	all, err := b.series(q)
 	if err != nil {
@@ -522,7 +525,8 @@ func (b *board) one(q query) (float64, error) {
 	return all[0], nil
 }
 
-// notOne returns the error message for parameters that match several points where a single point is required.
+// notOne returns the part of an error message that says which parameters match several points, although a function
+// needs a single point.
 func (b *board) notOne(at any, points int) string {
 	if at == nil {
 		return fmt.Sprintf(" is %d points, not one", points)
@@ -530,7 +534,7 @@ func (b *board) notOne(at any, points int) string {
 	return fmt.Sprintf(" at %s is %d points, not one", show(types.DefaultTypeAdapter.NativeToValue(at)), points)
 }
 
-// swept returns the names of all parameters.
+// swept returns the names of all parameters, separated by commas.
 func (b *board) swept() string {
 	var names []string
 	for _, p := range b.Parameters {
@@ -548,7 +552,7 @@ func (b *board) regions(system string) []string {
 	return nil
 }
 
-// numbers returns the values of a parameter: numbers as they are, durations in milliseconds.
+// numbers returns the values of a parameter as numbers; durations are in milliseconds.
 func (b *board) numbers(name string) ([]float64, error) {
 	i, err := b.parameter(name)
 	if err != nil {
@@ -572,7 +576,7 @@ func (p *Parameter) numbers() ([]float64, error) {
 	return out, nil
 }
 
-// show formats a value for the column of measured numbers.
+// show formats a value for Finding.Measured.
 func show(v ref.Val) string {
 	switch v := v.(type) {
 	case types.Double:
@@ -591,14 +595,14 @@ func show(v ref.Val) string {
 			k := it.Next()
 			parts = append(parts, show(k)+": "+show(v.Get(k)))
 		}
-		// CEL maps have no order.
+		// Sort, because CEL maps have no order.
 		slices.Sort(parts)
 		return strings.Join(parts, ", ")
 	}
 	return fmt.Sprint(v.Value())
 }
 
-// FormatNumber formats a figure with four significant digits below 1000, and as an integer from 1000 on.
+// FormatNumber formats a figure as an integer from 1000 on, and with four significant digits or fewer below.
 func FormatNumber(v float64) string {
 	switch a := math.Abs(v); {
 	case math.IsNaN(v):
@@ -616,7 +620,7 @@ func FormatNumber(v float64) string {
 
 // language returns the claim language for this experiment.
 func (b *board) language() (*cel.Env, error) {
-	// CEL's bytes function, which converts text to bytes, would conflict with the metric of the same name.
+	// Exclude CEL's function bytes, which converts text to bytes: it has the name of one of Geobench's metrics.
 	options := []cel.EnvOption{
 		cel.StdLib(cel.StdLibSubset(env.NewLibrarySubset().AddExcludedFunctions(env.NewFunction("bytes")))),
 		cel.Variable("systems", cel.ListType(cel.StringType)),

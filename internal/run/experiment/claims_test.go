@@ -11,7 +11,7 @@ import (
 )
 
 func TestClaims(t *testing.T) {
-	// With 2 and 4 clients, near has 1000 and 2000 transactions/s, and far has 500 and 2500.
+	// With 2 and 4 clients, the throughput of near is 1000 and 2000 transactions/s, and that of far is 500 and 2500.
 	figures := []float64{1000, 2000, 500, 2500}
 	tests := map[string]struct {
 		expression, measured, answer, shows string
@@ -59,7 +59,8 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// Nodes have the same figures in whole documents and in the operator's extracts. Claims name a single point of a sweep.
+// The figures of nodes are the same in whole documents and in the operator's extracts. Claims about nodes refer to a
+// single point of a sweep.
 func TestClaimsOfNodes(t *testing.T) {
 	for name, tc := range map[string]struct{ expression, answer, shows string }{
 		"one point":    {"ofNodes('operations', 'near', 4) == [2000.0, 4000.0]", "holds", "2000, 4000 == 2000, 4000"},
@@ -89,7 +90,7 @@ func TestClaimsOfNodes(t *testing.T) {
 	}
 }
 
-// If the points of a database have pods with different configurations, the report states it.
+// If the pods of a database have different configurations at different points, the report states it.
 func TestConfigurationsOfPointsDiffer(t *testing.T) {
 	e := mustRead(t, small)
 	full := invented(e, 1000)
@@ -109,7 +110,7 @@ func TestConfigurationsOfPointsDiffer(t *testing.T) {
 	}
 }
 
-// each applies change to the documents of all runs of an experiment.
+// each calls change with the document of every run of an experiment.
 func each(t *testing.T, e *experiment.Experiment, r *experiment.Results, change func(*result.Document)) {
 	t.Helper()
 	for _, run := range e.Runs() {
@@ -121,8 +122,8 @@ func each(t *testing.T, e *experiment.Experiment, r *experiment.Results, change 
 	}
 }
 
-// If a part of the nodes' traffic, resource usage or work was not counted, a claim about it has no result, here and in
-// the operator.
+// If some of the nodes' traffic, resource usage or work was not counted, a claim about it has no result. This holds for
+// whole documents and for the operator's extracts.
 func TestClaimsOfWhatNobodyCounted(t *testing.T) {
 	restarted := func(d *result.Document) { d.Uncounted = []string{"a/0/0"} }
 	program := func(d *result.Document) {
@@ -159,7 +160,7 @@ func TestClaimsOfWhatNobodyCounted(t *testing.T) {
 	}
 }
 
-// It is not known whether the throughput recovered from a fault that ended with the window, so no claim about the
+// If a fault ended together with the window, it is unknown whether the throughput recovered. So no claim about the
 // recovery has a result.
 func TestClaimsOfRecoveriesThatNobodySaw(t *testing.T) {
 	for _, expression := range []string{"recovery('near', 2) > 0.0", "recovery('near', 2) <= 1.0", "recoverySeconds('near', 2) > 5.0", "recoverySeconds('near', 2) < 5.0"} {
@@ -178,8 +179,8 @@ func TestClaimsOfRecoveriesThatNobodySaw(t *testing.T) {
 	}
 }
 
-// TestClaimsByType: half of the transactions have type balance, with latencies of a thousandth of the throughput in ms.
-// The amalgamate transactions of region a take three times as long.
+// TestClaimsByType uses results in which half of the transactions have the type balance. Their latency in ms is a
+// thousandth of the throughput. The amalgamate transactions of region a take three times as long.
 func TestClaimsByType(t *testing.T) {
 	figures := []float64{1000, 2000, 500, 2500}
 	tests := map[string]struct{ expression, answer, shows string }{
@@ -211,13 +212,13 @@ func TestClaimsByType(t *testing.T) {
 	}
 }
 
-// Whole documents and the operator's extracts have the same number of aborted attempts for each reason.
+// The number of aborted attempts by reason is the same in whole documents and in the operator's extracts.
 func TestClaimsOfAbortReasons(t *testing.T) {
 	e := mustRead(t, replaced(t, "expression: \"min(tput('near')) > max(tput('far'))\"",
 		"expression: \"[['stale-footprint', 100.0 / 7.0], ['no-customer', 200.0 / 7.0], ['no-account', 0.0]].all(r, "+
 			"math.abs(abortedFor(string(r[0]), 'near', 2) - double(r[1])) < 0.1)\""))
 	full := experimenttest.WithTypes(t, e, invented(e, 1000, 2000))
-	// the engine and workload abort for other reasons than the invented ones
+	// The abort reasons of the invented results belong to another engine and workload, so rename them.
 	each(t, e, full, func(d *result.Document) {
 		for i := range d.Transactions {
 			aborted := d.Transactions[i].Attempts.Aborted
@@ -233,7 +234,7 @@ func TestClaimsOfAbortReasons(t *testing.T) {
 	}
 }
 
-// Claims have the same outcome with whole documents and with the operator's extracts.
+// Claims about faults and counters have the same outcome with whole documents and with the operator's extracts.
 func TestClaimsOfFaultsAndCounters(t *testing.T) {
 	for _, expression := range []string{
 		"outageSeconds('near', 2) == 0.5 && recoverySeconds('near', 2) == 2.0 && resilience('near', 2) == 0.25",

@@ -12,16 +12,18 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// Curves are a figure over the first parameter that has several values, with all numbers and texts that a plot shows.
+// Curves has the values of one figure over the first parameter with several values, and all numbers and texts that a
+// plot shows.
 type Curves struct {
-	// Metric is the figure's name in claims. Type is the transaction type and Region the region of the clients; either is
-	// empty for all.
+	// Metric is the name of the figure in claims. Type is the transaction type, and Region is the region of the clients.
+	// An empty Type or Region stands for all.
 	Metric, Type, Region string
-	// Title names the experiment and the figure, and marks simulated results. Unit is the unit of the figure.
+	// Title has the names of the experiment and the figure, and states whether the results are simulated. Unit is the unit
+	// of the figure.
 	Title, Unit string
 	Axis        Axis
-	// Lines has a line for each system and combination of the other parameters, in the order of Experiment.Points. It
-	// includes lines without figures, so that lines have the same indexes in all Curves.
+	// Lines has one line for each combination of a system and values of the other parameters, in the order of
+	// Experiment.Points. It includes lines without figures, so that a line has the same index in all Curves.
 	Lines []Line
 }
 
@@ -29,15 +31,16 @@ type Curves struct {
 type Axis struct {
 	// Parameter is the name of the parameter.
 	Parameter string
-	// At has the positions of the values, in manifest order. Durations are in milliseconds.
+	// At has the positions of the values on the axis, in manifest order. Durations are in milliseconds.
 	At []float64
-	// Labels are the values as in the manifest, one per position; empty if the values are plain numbers.
+	// Labels has the values as in the manifest, one for each position. It is empty if the values are plain numbers.
 	Labels []string
-	// Ordinal is set if the values are names, which have no distances. Their positions count from 0.
+	// Ordinal is set if the values are names, which have no distances from each other. Their positions are 0, 1, 2 and so
+	// on.
 	Ordinal bool
 }
 
-// Words returns the values at the given positions, as in the manifest.
+// Words returns the texts of the values at the given positions, as in the manifest.
 func (a *Axis) Words(places []float64) (words []string) {
 	for _, at := range places {
 		word := FormatNumber(at)
@@ -58,53 +61,55 @@ func InfiniteAt(values []string) string {
 // Line is a series of figures in increasing order of X.
 type Line struct {
 	Label string
-	// System is the index of the system in Experiment.Systems.
+	// System is the index of the line's system in Experiment.Systems.
 	System int
-	// X and Y have the same length. In Curves, Y are medians over repetitions.
+	// X and Y are the coordinates of the points. In Curves, Y has the medians over repetitions.
 	X, Y []float64
-	// HalfWidth is half the width of the 95% confidence interval of each mean; nil if all are 0.
+	// HalfWidth is half the width of the 95% confidence interval of the mean at each point; nil if all are 0.
 	HalfWidth []float64
-	// LowerBound is set for each Y that is only a lower bound; nil if none is.
+	// LowerBound is set at each point whose Y is only a lower bound; nil if there is no such point.
 	LowerBound []bool
-	// Infinite has the positions at which the figure is infinite and no lower bound is known (Results.atLeast).
+	// Infinite has the values of X at which the figure is infinite and no lower bound is known (see Results.atLeast).
 	Infinite []float64
 }
 
-// Reasons has the aborted attempts of each point by reason, for stacked bars.
+// Reasons has the aborted attempts of each point by abort reason. A plot shows them as stacked bars.
 type Reasons struct {
-	// Title is defined as in Curves.
+	// Title and Unit are defined as in Curves.
 	Title, Unit string
-	// Reasons are all reasons that occur, sorted.
+	// Reasons has all abort reasons that occur, sorted.
 	Reasons []string
 	Points  []ReasonsPoint
 }
 
-// ReasonsPoint is a point of Reasons.
+// ReasonsPoint has the aborted attempts of one point.
 type ReasonsPoint struct {
-	// System is the system of the point, Label its swept values.
+	// System is the system of the point. Label has the point's parameter values.
 	System, Label string
-	// Percent has the share of all attempts, in the order of Reasons.Reasons, as medians over repetitions.
+	// Percent is the share of aborted attempts in all attempts for each of Reasons.Reasons, as the median over
+	// repetitions.
 	Percent []float64
 }
 
-// Timeline is the throughput over the measured time, with a line per point of the experiment, and the faults in that
-// time.
+// Timeline is the throughput over the measured time, with one line for each point of the experiment, and the faults
+// during that time.
 type Timeline struct {
 	// Title is defined as in Curves. Unit and Axis label the Y and X axes.
 	Title, Unit, Axis string
 	Lines             []Line
-	// Faults has the distinct faults of all points.
+	// Faults has the faults of all points without duplicates.
 	Faults []FaultSpan
 }
 
-// FaultSpan is the planned time of a fault, in seconds since the start of measuring.
+// FaultSpan is the planned time of a fault, in seconds since the start of measurement.
 type FaultSpan struct {
 	Name     string
 	From, To float64
 }
 
-// curved are the figures of Curves. curvedOnWire exist only in results that count all bytes. curvedByType are drawn for
-// each transaction type, curvedByRegion for the clients of each region.
+// curved are the figures of Curves for all transactions. curvedOnWire are figures that only results with complete byte
+// counts have. curvedByType are the figures for each transaction type, and curvedByRegion for the clients of each
+// region.
 var (
 	curved         = metricsNamed("tput", "p50", "p90", "bytes", "cost")
 	curvedOnWire   = metricsNamed("wireBytes", "sentPerMinute", "sentCostPerHour")
@@ -112,9 +117,9 @@ var (
 	curvedByRegion = metricsNamed("p50", "p99")
 )
 
-// Curves returns the main figures over the sweep for all transactions, and for each type and region if the results have
-// several. It returns nil for an experiment that sweeps nothing. It omits points that could not run, which the report
-// names.
+// Curves returns the main figures over the sweep: for all transactions, and for each type and each region if the
+// results have several. It returns nil if no parameter has several values. It omits points that could not run; the
+// report lists them.
 func (e *Experiment) Curves(r *Results) (out []Curves) {
 	x := slices.IndexFunc(e.Parameters, func(p Parameter) bool { return len(p.Values) > 1 })
 	if x < 0 {
@@ -126,7 +131,7 @@ func (e *Experiment) Curves(r *Results) (out []Curves) {
 	}
 	for _, m := range curvedOnWire {
 		lines := e.lines(r, m, scope{}, x, axis.At)
-		// Only results that count all bytes have these figures.
+		// Only results with complete byte counts have these figures.
 		if slices.ContainsFunc(lines, func(l Line) bool { return len(l.X) > 0 }) {
 			out = append(out, Curves{Metric: m.name, Title: e.title(m.title, r), Unit: m.unit, Axis: axis, Lines: lines})
 		}
@@ -183,7 +188,7 @@ func (e *Experiment) typesRun(r *Results) (types []string) {
 	return types
 }
 
-// title returns the title of a drawing.
+// title returns the title of a plot.
 func (e *Experiment) title(of string, r *Results) string {
 	title := e.Name + ": " + of
 	if r.Simulated {
@@ -195,7 +200,7 @@ func (e *Experiment) title(of string, r *Results) string {
 func (p *Parameter) axis() Axis {
 	a := Axis{Parameter: p.Name}
 	var err error
-	// Values that are neither numbers nor durations have no distances.
+	// Values that are neither numbers nor durations are names, which have no distances.
 	if a.At, err = p.numbers(); err != nil {
 		a.At, a.Ordinal = nil, true
 		for i := range p.Values {
@@ -210,7 +215,7 @@ func (p *Parameter) axis() Axis {
 	return a
 }
 
-// lines returns the lines of a figure over parameter x, whose values are at the given positions.
+// lines returns the lines of a figure over parameter x. at has the positions of the parameter's values.
 func (e *Experiment) lines(r *Results, m *metric, of scope, x int, at []float64) []Line {
 	type sample struct {
 		x float64
@@ -218,7 +223,7 @@ func (e *Experiment) lines(r *Results, m *metric, of scope, x int, at []float64)
 		bound bool
 	}
 	var lines []Line
-	var samples [][]sample // of each line
+	var samples [][]sample // by index in lines
 	byLabel := map[string]int{}
 	for _, p := range e.Points {
 		label := p.System
@@ -234,7 +239,7 @@ func (e *Experiment) lines(r *Results, m *metric, of scope, x int, at []float64)
 			lines, samples = append(lines, Line{Label: label, System: slices.Index(e.Systems, p.System)}), append(samples, nil)
 		}
 		f, bound, err := r.atLeast(p, m, of)
-		// Keep the line without this point, because all Curves must have the same lines.
+		// Keep the line even if it has no points, because all Curves must have the same lines.
 		if err != nil {
 			continue
 		}
@@ -265,7 +270,8 @@ func (e *Experiment) lines(r *Results, m *metric, of scope, x int, at []float64)
 	return lines
 }
 
-// Reasons returns the aborted attempts by reason, or nil if no attempt was aborted. It omits points that could not run.
+// Reasons returns the aborted attempts of each point by abort reason, or nil if no attempt was aborted. It omits points
+// that could not run.
 func (e *Experiment) Reasons(r *Results) *Reasons {
 	out := &Reasons{Title: e.title("aborted attempts by reason", r), Unit: "% of all attempts"}
 	occur := map[string]bool{}
@@ -291,7 +297,7 @@ func (e *Experiment) Reasons(r *Results) *Reasons {
 			}
 			p.Percent = append(p.Percent, f.Median)
 		}
-		// A point with fewer values could not run.
+		// A figure failed if a value is missing, which means that the point could not run.
 		if len(p.Percent) == len(out.Reasons) {
 			out.Points = append(out.Points, p)
 		}
@@ -299,21 +305,22 @@ func (e *Experiment) Reasons(r *Results) *Reasons {
 	return out
 }
 
-// swept returns the parameter values of a point as text.
+// swept returns the values of the point's parameters, as in its label.
 func (p *Point) swept() string { return strings.TrimSpace(strings.TrimPrefix(p.Label, p.System)) }
 
-// Timeline returns the throughput over time, or nil if no run has a fault. It uses the first repetition of each point.
+// Timeline returns the throughput over time of the first repetition of each point. It returns nil if no run has a
+// fault.
 func (e *Experiment) Timeline(r *Results) *Timeline {
 	t := &Timeline{Title: e.title("throughput over time", r), Unit: "committed transactions/s", Axis: "seconds since the start of measuring"}
 	var faults []result.Fault
 	end := 0.0
 	for _, point := range e.Points {
 		if len(point.Runs) == 0 {
-			continue // no rate was found
+			continue // the search has not found the rate of this point
 		}
 		d, err := r.Document(point.Runs[0])
 		if err != nil || len(d.Faults) == 0 || len(d.Timeline) == 0 {
-			continue // the report names points that could not run
+			continue // the report lists points that could not run
 		}
 		l := Line{Label: point.Label, System: slices.Index(e.Systems, point.System)}
 		l.X, l.Y = smooth(d)
@@ -334,7 +341,7 @@ func (e *Experiment) Timeline(r *Results) *Timeline {
 	for _, f := range faults {
 		s := FaultSpan{Name: f.Name, From: float64(f.AtMicroseconds) / 1e6, To: float64(f.AtMicroseconds+f.DurationMicroseconds) / 1e6}
 		if f.Lasting {
-			// A permanent fault has no duration. Its band extends to the end of the longest line.
+			// A permanent fault has no duration, so its band extends to the end of the longest line.
 			s.To = end
 		}
 		t.Faults = append(t.Faults, s)
@@ -342,8 +349,8 @@ func (e *Experiment) Timeline(r *Results) *Timeline {
 	return t
 }
 
-// smooth returns the throughput over a document's first window. Each tenth of a second has the mean of the five tenths
-// around it. x is in seconds, y in transactions/s.
+// smooth returns the throughput over the first window of a document. The value of each tenth of a second is the mean of
+// the five tenths around it. x is in seconds and y in transactions/s.
 func smooth(d *result.Document) (x, y []float64) {
 	var tenths []float64
 	for _, t := range d.Timeline {
@@ -351,7 +358,7 @@ func smooth(d *result.Document) (x, y []float64) {
 			break
 		}
 		for k := range 10 * t.Length() {
-			n := float64(t.Committed) / float64(10*t.Length()) // a long timeline has tenths only near faults
+			n := float64(t.Committed) / float64(10*t.Length()) // a long timeline has tenths of seconds only near faults
 			if t.Tenths != nil {
 				n = float64(t.Tenths.Committed[k])
 			}

@@ -20,7 +20,7 @@ func TestCurves(t *testing.T) {
 		text    string
 		figures []float64
 		axis    experiment.Axis
-		// lines of the throughput
+		// lines are the expected lines of the throughput.
 		lines []experiment.Line
 	}{
 		"numbers": {small, []float64{10, 20, 30, 40}, experiment.Axis{Parameter: "clientsPerRegion", At: []float64{2, 4}}, []experiment.Line{
@@ -84,7 +84,7 @@ func TestCurves(t *testing.T) {
 		r := invented(e, 10, 20, 0, 0)
 		r.Add(e.Points[0].Runs[0], nil, errors.New("it broke"))
 		all := e.Curves(r)
-		// far has a throughput of 0, and no latency.
+		// The throughput of far is 0, so its latency is infinite.
 		p50 := all[1]
 		want := []experiment.Line{line("near", 0, []float64{4}, []float64{0.02}), line("far", 1, nil, nil)}
 		want[1].Infinite = []float64{2, 4}
@@ -117,7 +117,7 @@ func TestTimeline(t *testing.T) {
 			t.Fatalf("%s has X %v, Y %v; want the 30 tenths of 3 s", l.Label, l.X, l.Y)
 		}
 		for i := range l.X {
-			// The tenth without commits is spread over the five around it.
+			// The moving average spreads the tenth without commits over the five tenths around it.
 			want := 100.0
 			if k := i % 10; 3 <= k && k <= 7 {
 				want = 80

@@ -1,8 +1,11 @@
-// Package experiment expands an Experiment into runs and evaluates its claims. The product of databases, swept values
-// and repetitions becomes points; each point is a pair of manifests that is validated like hand-written manifests.
-// Results collects the documents of the runs: package play adds them in this process, the operator on a cluster. The
-// package takes medians over repetitions, evaluates the claims over them, and selects the data for plots, which package
-// plot draws. docs/experiments.md has the description for users.
+// Package experiment expands an Experiment into runs and evaluates its claims.
+//
+// The product of databases, swept values and repetitions yields points. Each point is a pair of manifests, which is
+// validated like hand-written manifests. Results collects the documents of the runs: package play adds them in this
+// process, and the operator adds them on a cluster.
+//
+// The package computes medians over repetitions, evaluates the claims with these medians, and selects the data for
+// plots, which package plot draws. For users, see docs/experiments.md.
 package experiment
 
 import (
@@ -27,10 +30,10 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload/catalog"
 )
 
-// MaxPoints bounds the number of databases x swept values x repetitions of an experiment.
+// MaxPoints is the maximum of the product of databases, swept values and repetitions of an experiment.
 const MaxPoints = 10_000
 
-// Experiment is an expanded Experiment: all its points are valid, and all its claims compile.
+// Experiment is an expanded Experiment: all its points are valid, and all its claims have been compiled.
 type Experiment struct {
 	Name string
 	// Systems are the names of the databases, in manifest order.
@@ -39,11 +42,11 @@ type Experiment struct {
 	Parameters []Parameter
 	// Points are ordered by system, then by the values of the parameters; the last parameter varies fastest.
 	Points []*Point
-	// Searches are in the order of their points; empty without spec.search.
+	// Searches has the searches for the rates of points, in the order of the points. It is empty without spec.search.
 	Searches []*Search
-	// Claims are in manifest order.
+	// Claims has the claims of the experiment, in manifest order.
 	Claims []v1alpha1.Claim
-	// MostRuns is the maximum number of runs, including the runs that searches create one after another.
+	// MostRuns is the maximum number of runs, including the runs that searches will create.
 	MostRuns int
 
 	source string
@@ -52,22 +55,23 @@ type Experiment struct {
 
 // Parameter is a swept field.
 type Parameter struct {
-	// Path is the path in the manifest. Name is the name in claims and plots: the last component of the path, or the
-	// whole path if two parameters share it.
+	// Path is the path of the field in the manifest. Name is the name in claims and plots: the last component of the path,
+	// or the whole path if two parameters have the same last component.
 	Path, Name string
 	Values     []v1alpha1.SweepValue
-	// with are fields that change together with the parameter. Claims and plots do not name them.
+	// with are fields that change together with the parameter. Claims and plots do not mention them.
 	with []v1alpha1.SweepCompanion
 }
 
-// change is a field that a parameter changes.
+// change is a field that has a different value for each value of a parameter.
 type change struct {
 	field  string // field of the Experiment that declares the change
 	path   string
 	values []v1alpha1.SweepValue
 }
 
-// changes lists the fields that the i-th parameter of an experiment changes, starting with the parameter itself.
+// changes returns the fields that change with p, the i-th parameter of an experiment. The first one is the parameter's
+// own field.
 func (p *Parameter) changes(i int) []change {
 	field := fmt.Sprintf("spec.sweep[%d]", i)
 	list := []change{{field, p.Path, p.Values}}
@@ -77,7 +81,7 @@ func (p *Parameter) changes(i int) []change {
 	return list
 }
 
-// set sets the field in the database or the run to its n-th value.
+// set sets the field in the manifest of the database or the run to its n-th value.
 func (c *change) set(database, run map[string]any, n int) error {
 	kind, object, path := "BenchmarkRun", run, c.path
 	if rest, ok := strings.CutPrefix(c.path, "database."); ok {
@@ -90,20 +94,21 @@ func (c *change) set(database, run map[string]any, n int) error {
 	return manifest.Set(kind, object, path, value)
 }
 
-// Point is a database at one combination of parameter values.
+// Point is a database with one combination of parameter values.
 type Point struct {
 	System string
 	// Values are the values of Experiment.Parameters, in the same order.
 	Values []v1alpha1.SweepValue
-	// Label is "system name=value ...", for display.
+	// Label is the system followed by name=value pairs, for display.
 	Label string
-	// Runs are the repetitions. Runs is empty until the search, if there is one, has found the rate.
+	// Runs are the repetitions of the point. With a search, Runs is empty until the search has found the rate.
 	Runs []*Run
 
 	// manifests has the manifests of one of the point's runs.
 	manifests *Run
-	// prober creates the runs. Their rate is share percent of the peak that the search of peak finds. peak equals prober,
-	// except for points that share another point's peak. missing is the reason why there are no runs.
+	// prober creates the runs of the point, at a rate of share percent of the peak. The search of the prober peak finds
+	// this peak. peak equals prober, except for a point that uses the peak of another point. missing is the reason why
+	// there are no runs.
 	prober  *prober
 	peak    *prober
 	share   int32
@@ -115,10 +120,10 @@ type Run struct {
 	Run      *v1alpha1.BenchmarkRun
 	Database *v1alpha1.GeoDatabase
 	Profile  *v1alpha1.NetworkProfileSpec
-	// Label is the point's label, with the number of the repetition if there are several.
+	// Label is the point's label, followed by the number of the repetition if there are several.
 	Label string
-	// DatabaseHash is the SHA-256 of the database and its network, in hexadecimal. Runs with the same hash can share a
-	// database.
+	// DatabaseHash is the SHA-256 of the database and its network, in hexadecimal. Runs with the same hash can use the
+	// same database.
 	DatabaseHash string
 	// MeasuredDigest is result.Manifests.MeasuredDigest of the run. A run in a cluster counts as this run only if it
 	// measured the same digest.
@@ -126,15 +131,16 @@ type Run struct {
 	hash           string
 }
 
-// Hash returns the SHA-256, in hexadecimal, of the run's spec and of the name, spec and network of its database. Runs
-// with the same hash are equal except for their names.
+// Hash returns the SHA-256, in hexadecimal, of the run's spec and its database's name, spec and network. Runs with the
+// same hash differ at most in their names.
 func (r *Run) Hash() string { return r.hash }
 
-// New expands an experiment of a bundle, validates every point, and compiles and tries every claim. It returns
-// manifest.Problems that name fields of the Experiment, or the cause of ctx if ctx is done before the expansion.
+// New expands an experiment of a bundle, validates every point, and compiles and tries out every claim. It returns
+// manifest.Problems that refer to fields of the Experiment. If ctx is done before the expansion is complete, it returns
+// the cause of ctx.
 func New(ctx context.Context, b *manifest.Bundle, object *v1alpha1.Experiment, a check.Abilities) (*Experiment, error) {
 	e := &Experiment{Name: object.Name, Claims: object.Spec.Claims, source: b.Source("Experiment", object.Name), object: object}
-	a.Targets = nil // points run on separate databases without other users
+	a.Targets = nil // each point runs on its own database, without other users
 	x := &expansion{Experiment: e, bundle: b, abilities: a, taken: map[string]bool{}}
 	for _, step := range []func(context.Context){x.allowed, x.systems, x.parameters, x.size, x.expand, x.names, x.claims, x.tables} {
 		step(ctx)
@@ -142,7 +148,7 @@ func New(ctx context.Context, b *manifest.Bundle, object *v1alpha1.Experiment, a
 		if err := ctx.Err(); err != nil {
 			return nil, context.Cause(ctx)
 		}
-		// Later steps rely on the results of this one.
+		// Each step relies on the results of the steps before it.
 		if len(x.problems) > 0 {
 			return nil, x.problems
 		}
@@ -150,21 +156,21 @@ func New(ctx context.Context, b *manifest.Bundle, object *v1alpha1.Experiment, a
 	return e.With(NewResults("")), nil
 }
 
-// expansion is an experiment during its expansion. A step that finds a problem is the last step.
+// expansion is an experiment during its expansion. The expansion stops after the first step that finds a problem.
 type expansion struct {
 	*Experiment
 	bundle    *manifest.Bundle
 	abilities check.Abilities
 	databases []template
 	problems  manifest.Problems
-	// shared maps the SHA-256 of each database and its network to a run, so that runs on equal databases share the
-	// objects. There may be thousands of points, and databases take most of their memory.
+	// shared maps the SHA-256 of each database with its network to a run, so that runs with equal databases share the
+	// database object. There may be thousands of points, and most of their memory consists of databases.
 	shared sync.Map
-	// rates caches the candidate rates of searches by the minimum rate.
+	// rates caches the candidate rates of searches, by minimum rate.
 	rates sync.Map
-	// steps bounds the evaluation steps of the claims checked so far.
+	// steps is the maximum number of steps of the claims checked so far.
 	steps uint64
-	// taken has the names of runs. Searches name their runs when they create them, so naming guards it.
+	// taken has the names of all runs. naming guards it, because searches create and name runs concurrently.
 	naming sync.Mutex
 	taken  map[string]bool
 }
@@ -172,7 +178,7 @@ type expansion struct {
 // template is a database before its parameters are set.
 type template struct {
 	name string
-	// field of the Experiment that has the template
+	// field is the field of the Experiment that contains the template.
 	field string
 	text  []byte // JSON of the whole GeoDatabase
 }
@@ -184,10 +190,10 @@ func (x *expansion) problem(field, value, format string, args ...any) {
 	x.report(manifest.Problem{Field: field, Value: value, Message: fmt.Sprintf(format, args...)})
 }
 
-// mostProblems bounds the reported problems of an experiment.
+// mostProblems is the maximum number of problems that an experiment reports.
 const mostProblems = 200
 
-// report adds a problem of the experiment, unless the same problem is already listed.
+// report adds a problem of the experiment, unless the problem is already listed.
 func (x *expansion) report(p manifest.Problem) {
 	p.Source, p.Object = x.source, "Experiment "+x.Name
 	if len(x.problems) >= mostProblems {
@@ -228,7 +234,7 @@ func (x *expansion) systems(_ context.Context) {
 	}
 }
 
-// parameters names the swept parameters, and reports fields and values that are listed twice.
+// parameters sets the names of the swept parameters, and reports fields and values that are listed twice.
 func (x *expansion) parameters(_ context.Context) {
 	last := map[string]int{}
 	for _, s := range x.object.Spec.Sweep {
@@ -287,12 +293,12 @@ func (x *expansion) expand(ctx context.Context) {
 		indices  []int
 		problems manifest.Problems
 		pathErr  error
-		field    string // of the sweep, if pathErr is set: the field with the wrong path
+		field    string // field of the Experiment with the wrong path, if pathErr is set
 	}
 	var all []*made
 	for d := range x.databases {
 		indices := make([]int, len(x.Parameters))
-		// Count through all combinations, with the last parameter varying fastest.
+		// Enumerate all combinations; the last parameter varies fastest.
 		for done := false; !done; {
 			all = append(all, &made{database: d, indices: slices.Clone(indices)})
 			done = true
@@ -311,8 +317,8 @@ func (x *expansion) expand(ctx context.Context) {
 		}
 		m.points, m.problems, m.field, m.pathErr = x.point(run, m.database, m.indices)
 	}
-	// The first point of each database shows wrong paths and templates. If there are any, report only these problems,
-	// because all other points would repeat them.
+	// The first point of each database reveals wrong paths and templates. If it has problems, report only these, because
+	// all other points would repeat them.
 	for i, m := range all {
 		if i > 0 && m.database == all[i-1].database {
 			continue
@@ -326,18 +332,19 @@ func (x *expansion) expand(ctx context.Context) {
 		return
 	}
 	var g errgroup.Group
-	g.SetLimit(max(1, runtime.GOMAXPROCS(0)/2)) // leave CPU time for the operator's other work
+	g.SetLimit(max(1, runtime.GOMAXPROCS(0)/2)) // leave CPU time for other work of the operator
 	for _, m := range all {
-		// The first point of each database was made above.
+		// The first point of each database was created above.
 		if m.points == nil && m.problems == nil {
 			g.Go(func() error { make1(m); return nil })
 		}
 	}
-	_ = g.Wait() // no task fails
+	_ = g.Wait() // the tasks return no errors
 	if x.ended(ctx) {
 		return
 	}
-	// Collect in the order of all, not of completion, so that points and problems have a fixed order.
+	// Collect the points in the order of all, not in the order of completion, so that the order of points and problems is
+	// deterministic.
 	for _, m := range all {
 		if m.pathErr != nil {
 			x.problem(m.field+".path", "", "%v", m.pathErr)
@@ -352,14 +359,14 @@ func (x *expansion) expand(ctx context.Context) {
 	}
 }
 
-// searches lists the searches of the points, and adds the share of the peak as a parameter. Points that differ only in
-// shared parameters have one search: the search of the first of these points, where all shared parameters have their
-// first values.
+// searches creates the searches of the points, and adds the share of the peak as a parameter. Points that differ only
+// in the parameters of sharedBy share a search. This is the search of the first of these points, where all shared
+// parameters have their first values.
 func (x *expansion) searches() {
 	shared := x.object.Spec.Search.SharedBy
 	first := map[string]*prober{}
 	for _, p := range x.Points {
-		// The key has the values of all parameters that are not shared.
+		// The key contains the values of all parameters that are not shared.
 		key := p.System
 		for i, parameter := range x.Parameters {
 			if !slices.Contains(shared, parameter.Path) {
@@ -379,7 +386,7 @@ func (x *expansion) searches() {
 	x.Parameters = append(x.Parameters, share)
 }
 
-// blame rephrases a problem of a point as a problem of the experiment, in a swept value or in the template.
+// blame turns a problem of a point into a problem of the experiment, which refers to a swept value or to the template.
 func (x *expansion) blame(p manifest.Problem, database int, indices []int) {
 	inDatabase := strings.HasPrefix(p.Object, "GeoDatabase ")
 	prefix, template := "", "spec.run."
@@ -392,7 +399,7 @@ func (x *expansion) blame(p manifest.Problem, database int, indices []int) {
 				continue
 			}
 			text := p.Message
-			// Name the value, unless the message already does.
+			// Prepend the value, unless the message already contains it.
 			if v := c.values[indices[i]].String(); !strings.Contains(text, v) {
 				text = v + " " + text
 			}
@@ -403,7 +410,7 @@ func (x *expansion) blame(p manifest.Problem, database int, indices []int) {
 	}
 	p.Field = template + p.Field
 	if len(indices) > 0 {
-		// One point is enough to show the problem. If other points have it for a different reason, they are reported once
+		// Report only one point with this problem. If other points have it for a different reason, those reports follow once
 		// this problem is fixed.
 		for _, q := range x.problems {
 			if q.Field == p.Field {
@@ -423,8 +430,8 @@ func (x *expansion) label(database int, indices []int) string {
 	return strings.Join(parts, " ")
 }
 
-// point creates and validates a point or, with a search, the points of one peak. For a wrong path it returns the error
-// and the field of the Experiment that has the path.
+// point creates and validates a point. With a search, it creates one point for each share of the peak. For a wrong path
+// it returns an error and the field of the Experiment with the path.
 func (x *expansion) point(run []byte, database int, indices []int) ([]*Point, manifest.Problems, string, error) {
 	t := x.databases[database]
 	point := &Point{System: t.name, Label: x.label(database, indices)}
@@ -448,13 +455,13 @@ func (x *expansion) point(run []byte, database int, indices []int) ([]*Point, ma
 		return points, problems, "", nil
 	}
 	for k := range x.object.Spec.Repetitions {
-		// Repetitions have consecutive seeds, starting with the seed of the template.
+		// Repetitions use consecutive seeds, starting with the seed of the template.
 		spec["seed"] = first + int64(k)
 		made := &Run{Label: point.Label}
 		if x.object.Spec.Repetitions > 1 {
 			made.Label += fmt.Sprintf(" (repetition %d of %d)", k+1, x.object.Spec.Repetitions)
 		}
-		// Repetitions differ only in their seeds, so one full validation covers them all.
+		// Repetitions differ only in their seeds, so one full validation covers all of them.
 		if problems := x.validate(made, db, r, k == 0); len(problems) > 0 {
 			return nil, problems, "", nil
 		}
@@ -464,8 +471,8 @@ func (x *expansion) point(run []byte, database int, indices []int) ([]*Point, ma
 	return []*Point{point}, nil, "", nil
 }
 
-// searched creates the points of a search, which are shares of the peak that it will find. The manifests are validated
-// at the minimum and the maximum rate, and are therefore valid between these rates.
+// searched creates the points of a search, one for each share of the peak that the search will find. It validates the
+// manifests at the minimum and the maximum rate; they are then valid at all rates in between.
 func (x *expansion) searched(point *Point, db, run map[string]any, seed int64) ([]*Point, manifest.Problems) {
 	search := x.object.Spec.Search
 	spec := run["spec"].(map[string]any)
@@ -502,9 +509,9 @@ func (x *expansion) searched(point *Point, db, run map[string]any, seed int64) (
 	return points, nil
 }
 
-// validate reads the two manifests of a run as `geobench validate` does. full also follows references and plans the
-// workload, which takes milliseconds. Repetitions differ only in their seeds, so only the first needs the full
-// validation.
+// validate reads the two manifests of a run and checks them like `geobench validate`. With full it also follows
+// references and plans the workload, which takes milliseconds. Repetitions differ only in their seeds, so only the
+// first repetition needs full.
 func (x *expansion) validate(made *Run, db, run map[string]any, full bool) manifest.Problems {
 	var docs []manifest.Document
 	for _, o := range []map[string]any{db, run} {
@@ -518,7 +525,7 @@ func (x *expansion) validate(made *Run, db, run map[string]any, full bool) manif
 	made.Run, made.Database = bundle.Runs[0], bundle.Databases[db["metadata"].(map[string]any)["name"].(string)]
 	if full {
 		for _, p := range bundle.Check(x.abilities) {
-			// Profiles were checked when they were read.
+			// Profiles were already checked when they were read.
 			if !strings.HasPrefix(p.Object, "NetworkProfile ") {
 				problems = append(problems, p)
 			}
@@ -547,7 +554,7 @@ func (x *expansion) validate(made *Run, db, run map[string]any, full bool) manif
 	}
 	sum = sha256.Sum256(text)
 	made.DatabaseHash = hex.EncodeToString(sum[:])
-	// Equal databases share one object, so that this copy can be collected.
+	// Runs with equal databases share one database object, so that the garbage collector can free this copy.
 	if same, ok := x.shared.LoadOrStore(sum, made); ok {
 		made.Database, made.Profile = same.(*Run).Database, same.(*Run).Profile
 	}
@@ -561,10 +568,12 @@ const (
 	searchDigits = 12
 )
 
-// runName derives the name of a run from its experiment and its complete configuration. Searches create their runs as
-// results arrive. If two of these runs had the same name, the first one created would keep it, and a restarted operator
-// could confuse them. Their names therefore have twelve digits, which makes collisions practically impossible. The
-// experiment's name is truncated to make room, so the hash includes it.
+// runName returns a name for a run, derived from its experiment and its complete configuration.
+//
+// Searches create their runs as results arrive. If two of these runs had the same name, the run created first would
+// keep the name, and a restarted operator could confuse them. So runs of searches have twelve digits, which makes
+// collisions practically impossible. The name of the experiment is truncated to make room for the digits. The hash
+// therefore includes the full name.
 func (x *expansion) runName(hash string) string {
 	if x.object.Spec.Search == nil {
 		return x.Name + "-" + hash[:8]
@@ -574,20 +583,21 @@ func (x *expansion) runName(hash string) string {
 	return x.Name[:min(len(x.Name), room)] + "-" + hex.EncodeToString(sum[:])[:searchDigits]
 }
 
-// names gives each run a unique name.
+// names ensures that all runs have different names.
 func (x *expansion) names(_ context.Context) {
 	for _, run := range x.Runs() {
 		x.name(run)
 	}
 }
 
-// name renames a run if its name is taken: collisions of eight digits are possible among thousands of runs. Two runs of
-// searches have the same name only if they are equal, and are then interchangeable.
+// name renames a run if another run already has its name: with eight digits, collisions among thousands of runs are
+// possible. Two runs of searches have the same name only if they are equal, and then they are interchangeable.
 func (x *expansion) name(run *Run) {
 	x.naming.Lock()
 	defer x.naming.Unlock()
 	for hash := run.hash; x.taken[run.Run.Name]; {
-		// Hash the hash again rather than count up: the new name then depends only on the run and on the runs before it.
+		// Hash the hash again instead of appending a counter, so that the new name depends only on the run and the runs
+		// before it.
 		sum := sha256.Sum256([]byte(hash))
 		hash = hex.EncodeToString(sum[:])
 		run.Run.Name = x.runName(hash)
@@ -595,13 +605,13 @@ func (x *expansion) name(run *Run) {
 	x.taken[run.Run.Name] = true
 }
 
-// Runs returns the runs of all points, in order. With searches it returns the runs that are known so far, starting with
-// the probes.
+// Runs returns the runs of all points, in order. With searches it returns the runs created so far, starting with the
+// probes.
 func (e *Experiment) Runs() []*Run {
 	var runs []*Run
 	known := map[*Run]bool{}
 	add := func(run *Run) {
-		// A probe at the peak also serves as a run of the point.
+		// A probe at the peak rate is also a run of the point.
 		if !known[run] {
 			known[run] = true
 			runs = append(runs, run)
@@ -623,7 +633,7 @@ func (e *Experiment) Runs() []*Run {
 	return runs
 }
 
-// types returns the transaction types of the systems' workloads, or of all workloads if no system is given.
+// types returns the transaction types of the workloads of the given systems, or of all systems if none is given.
 func (e *Experiment) types(systems ...string) []string {
 	var types []string
 	for _, p := range e.Points {

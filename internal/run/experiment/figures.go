@@ -9,8 +9,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// counterNamed returns the metric of an engine's counter, summed over all nodes. Callers check that the results have
-// it.
+// counterNamed returns the metric of an engine's counter, summed over all nodes. Callers must check that the results
+// have the counter.
 func counterNamed(name string) *metric {
 	return &metric{name: name, title: name, of: func(d *result.Document) float64 {
 		sum := int64(0)
@@ -21,13 +21,13 @@ func counterNamed(name string) *metric {
 	}}
 }
 
-// gaugeNamed returns the metric of an engine's gauge at the end of a run: its maximum over all nodes. A sum over nodes
-// would be meaningless for positions and terms. Callers check that the results have it.
+// gaugeNamed returns the metric of an engine's gauge at the end of a run: its maximum over all nodes, because a sum of
+// log positions or terms is meaningless. Callers must check that the results have the gauge.
 func gaugeNamed(name string) *metric {
 	return &metric{name: name, title: name + " at the end", of: func(d *result.Document) float64 {
 		most := math.NaN()
 		for i := range d.Nodes {
-			// The negated comparison also accepts the first value, since nothing compares with NaN.
+			// The negated comparison also accepts the first value, because every comparison with NaN is false.
 			if v, ok := d.Nodes[i].Gauges[name]; ok && !(float64(v) <= most) {
 				most = float64(v)
 			}
@@ -36,8 +36,8 @@ func gaugeNamed(name string) *metric {
 	}}
 }
 
-// declares returns an error if the point's engine is one of Geobench's and does not declare a figure of this name and
-// kind. It accepts any figure of other engines.
+// declares returns an error if the point's engine is a Geobench engine that does not declare a figure of this name and
+// kind. It accepts any figure of other databases.
 func (p *Point) declares(name string, kind protocol.Kind) error {
 	if p.manifests == nil || p.manifests.Database == nil {
 		return nil
@@ -62,8 +62,8 @@ func (p *Point) declares(name string, kind protocol.Kind) error {
 	return nil
 }
 
-// reports returns an error unless the results of a point have a figure of this name and kind. For a counter, they must
-// cover all activity of each node.
+// reports returns an error if the results of a point lack a figure of this name and kind. A counter must also cover the
+// complete activity of each node.
 func (r *Results) reports(p *Point, name string, kind protocol.Kind) error {
 	for _, run := range p.Runs {
 		d, err := r.Document(run)

@@ -20,7 +20,7 @@ import (
 type function struct {
 	name      string
 	overloads []overload
-	// check validates literal arguments before the evaluation.
+	// check validates the literal arguments of a call before the evaluation. It may be nil.
 	check func(b *board, args []ast.Expr) error
 }
 
@@ -36,12 +36,12 @@ func (f *function) declare(b *board) cel.EnvOption {
 	for _, o := range f.overloads {
 		options = append(options, cel.Overload(o.id, o.args, o.result, cel.FunctionBinding(func(args ...ref.Val) ref.Val {
 			v, err := o.call(b, args)
-			// Comparisons with NaN are false, so that a claim would seem to differ. Make it an error instead.
+			// Comparisons with NaN are false, so the claim would appear to be refuted. Return an error instead.
 			if err == nil && (undefined(v) || slices.ContainsFunc(args, func(a ref.Val) bool { return undefined(a.Value()) })) {
 				err = fmt.Errorf("%s has no value: nothing is divided by nothing, or an infinite latency by another", f.name)
 			}
 			if err != nil {
-				// Record the error here, because CEL drops it if the operand does not affect the value.
+				// Record the error here: CEL drops it if the operand does not affect the value of the expression.
 				b.note(err)
 				return types.WrapErr(err)
 			}
@@ -87,9 +87,10 @@ func functionNamed(name string) *function {
 	return nil
 }
 
-// figureFunctions returns the functions for figures. Each metric has a function over all regions (tput) and, where
-// results allow it, per region (tputIn), per transaction type (tputOf) and for both (tputOfIn). The others are series
-// and seriesOf, ci and ciOf, counter, gauge, abortedFor, realised, configured, and values.
+// figureFunctions returns the functions for figures. Each metric has a function over all regions (tput). If the results
+// allow it, the metric also has functions for a region (tputIn), for a transaction type (tputOf), and for both
+// (tputOfIn). The remaining functions are series, seriesOf, ci, ciOf, counter, gauge, abortedFor, realised, configured
+// and values.
 func figureFunctions() []function {
 	var out []function
 	for i := range metrics {
@@ -123,7 +124,7 @@ func figureFunctions() []function {
 	}
 	namedOf := func(width bool) func([]ref.Val) (query, error) {
 		return func(args []ref.Val) (query, error) {
-			// The transaction type is the second argument; named expects the remaining arguments without it.
+			// The transaction type is the second argument; named expects the arguments without the type.
 			q, err := named(width)(append([]ref.Val{args[0]}, args[2:]...))
 			q.scope.typ = str(args[1])
 			return q, err
@@ -152,8 +153,8 @@ func figureFunctions() []function {
 	return append(out, counter, gauge, aborted, values)
 }
 
-// askForSeries returns a function that yields a list: over the whole sweep or, with an additional argument, over a part
-// of it.
+// askForSeries returns a function that yields a list: over the whole sweep or, with an additional argument, over the
+// points that the argument selects.
 func askForSeries(name string, ask func([]ref.Val) (query, error), args ...*cel.Type) function {
 	f := askFor(name, ask, args...)
 	f.overloads[1].result = numberList
@@ -162,8 +163,8 @@ func askForSeries(name string, ask func([]ref.Val) (query, error), args ...*cel.
 	return f
 }
 
-// askFor returns a function that yields a list over the whole sweep or, with an additional argument, a number at one
-// point.
+// askFor returns a function that yields a list over the whole sweep or, with an additional argument, the number at the
+// point that the argument selects.
 func askFor(name string, ask func([]ref.Val) (query, error), args ...*cel.Type) function {
 	f := function{name: name, overloads: []overload{
 		{name + "_sweep", args, numberList, func(b *board, args []ref.Val) (any, error) {
@@ -185,22 +186,22 @@ func askFor(name string, ask func([]ref.Val) (query, error), args ...*cel.Type) 
 	return f
 }
 
-// checkLiterals returns a check that calls the function without results if all arguments are literals.
+// checkLiterals returns a check that calls the function without results, provided that all arguments are literals.
 func checkLiterals(overloads []overload) func(*board, []ast.Expr) error {
 	return func(b *board, args []ast.Expr) error {
-		// Use a separate board without results, so that the check does not affect this board.
+		// Use a separate board without results, so that the trial call does not change the state of b.
 		dry := &board{Experiment: b.Experiment, plans: b.plans}
 		var values []ref.Val
 		for _, a := range args {
 			v, ok := literal(a)
 			if !ok {
-				// A computed argument can only be checked by evaluating it.
+				// A computed argument cannot be checked before the evaluation.
 				return nil
 			}
 			values = append(values, v)
 		}
 		for _, o := range overloads {
-			// The overloads of these functions differ in their number of arguments.
+			// The overloads of a function differ in their number of arguments.
 			if len(o.args) == len(values) {
 				_, err := o.call(dry, values)
 				return err
@@ -230,7 +231,7 @@ func literal(e ast.Expr) (ref.Val, bool) {
 	return nil, false
 }
 
-// promiseFunctions returns the functions that state what systems promise.
+// promiseFunctions returns the functions that state the guarantees of systems, such as the isolation level.
 func promiseFunctions() []function {
 	about := func(name string, of func(*plan.Plan) string) function {
 		f := function{name: name, overloads: []overload{{name + "_system", []*cel.Type{text}, text, func(b *board, args []ref.Val) (any, error) {
@@ -258,7 +259,7 @@ func optional(args []ref.Val, i int) any {
 	}
 	if m, err := args[i].ConvertToNative(reflect.TypeFor[map[string]any]()); err == nil {
 		plain := m.(map[string]any)
-		// The values of a CEL map may still be CEL values, which where cannot compare.
+		// The values of a CEL map may still be CEL values, but board.where needs plain values.
 		for k, v := range plain {
 			if r, ok := v.(ref.Val); ok {
 				plain[k] = r.Value()
@@ -286,7 +287,7 @@ func listFunctions() []function {
 			if err != nil {
 				return nil, err
 			}
-			// slices.Min and slices.Max panic for an empty list.
+			// Check for an empty list, because slices.Min and slices.Max would panic.
 			if len(list) == 0 {
 				return nil, fmt.Errorf("%s of an empty list", name)
 			}
@@ -403,7 +404,7 @@ func listFunctions() []function {
 	}
 }
 
-// lists converts arguments that are lists of numbers.
+// lists converts arguments to lists of numbers.
 func lists(args []ref.Val) ([][]float64, error) {
 	all := make([][]float64, len(args))
 	for i, arg := range args {
@@ -415,9 +416,9 @@ func lists(args []ref.Val) ([][]float64, error) {
 	return all, nil
 }
 
-// scalability returns Dike's score (Qu et al., 4.4, equation 3) for each step from one cluster size to the next: 1 -
-// |TPS2/N2 - TPS1/N1| / (TPS2/N2), where N1 < N2. The score is 1 if the throughput per node does not change, and has no
-// lower bound. Sizes may be in any unit, because only their ratio counts.
+// scalability returns the scalability score of Dike (Qu et al., 4.4, equation 3) for each step from one cluster size to
+// the next: 1 - |TPS2/N2 - TPS1/N1| / (TPS2/N2), where N1 < N2. The score is 1 if the throughput per node is constant,
+// and has no lower bound. The unit of the sizes does not matter, because only their ratio affects the score.
 func scalability(throughputs, nodes []float64) ([]float64, error) {
 	if len(throughputs) != len(nodes) {
 		return nil, fmt.Errorf("scalability of %d throughputs and %d sizes: they must be of the same points", len(throughputs), len(nodes))
@@ -443,13 +444,13 @@ func scalability(throughputs, nodes []float64) ([]float64, error) {
 	return scores, nil
 }
 
-// crossing returns the first x at which a rises from below b to b, with linear interpolation between the points;
-// infinite if that never happens.
+// crossing returns the first x at which a rises to b from below, with linear interpolation between the points. It
+// returns infinity if there is no such x.
 func crossing(x, a, b []float64) float64 {
 	for i := 1; i < len(x); i++ {
 		before, now := a[i-1]-b[i-1], a[i]-b[i]
 		if before < 0 && now >= 0 {
-			// Interpolate the difference of the two lines: it is before at x[i-1] and now at x[i].
+			// Interpolate the difference a - b, which is before at x[i-1] and now at x[i].
 			return x[i-1] + (x[i]-x[i-1])*before/(before-now)
 		}
 	}

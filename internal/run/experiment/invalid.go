@@ -10,8 +10,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// allowable are the reasons that spec.allowInvalid can name: reasons of Invalid results, and of Failed results with
-// wrong or missing answers. With such a reason the measurement may still answer a claim.
+// allowable are the reasons that spec.allowInvalid can name. They are reasons of Invalid results, and of Failed results
+// with wrong or missing answers. A measurement with such a reason can still decide a claim.
 var allowable = []string{
 	result.ReasonCheckFailed, result.ReasonUnanswered, result.ReasonClassMismatch, result.ReasonClocksApart, result.ReasonConnectionLost, result.ReasonDriverBound, result.ReasonFaultFailed,
 	result.ReasonFaultMistimed, result.ReasonLinkTooFast, result.ReasonLossDiffers, result.ReasonMeshChanged, result.ReasonNetworkEdited,
@@ -20,7 +20,7 @@ var allowable = []string{
 	result.ReasonStartMissed, result.ReasonTargetFailed, result.ReasonTooFewSamples, result.ReasonTooManyGaps, result.ReasonUndeclaredDisturbance, result.ReasonWorkerLost,
 }
 
-// never maps the remaining reasons to an explanation why no claim can use such a result.
+// never maps each of the remaining reasons to an explanation why no claim can use a result with this reason.
 var never = map[string]string{
 	result.ReasonCancelled:       "the run was ended before it had measured all",
 	result.ReasonEvidenceMissing: "it is not known what was measured",
@@ -34,10 +34,10 @@ var never = map[string]string{
 	result.ReasonWorkloadBroken:  "transactions did not do what the workload says",
 }
 
-// failing are the reasons for Failed that leave the figures sound: they missed an objective.
+// failing are the reasons of Failed results whose figures are sound: the run only missed an objective.
 var failing = []string{result.ReasonObjectiveMissed}
 
-// allowed reports reasons that spec.allowInvalid cannot name.
+// allowed reports entries of spec.allowInvalid that are not in allowable.
 func (x *expansion) allowed(context.Context) {
 	for i, reason := range x.object.Spec.AllowInvalid {
 		field := fmt.Sprintf("spec.allowInvalid[%d]", i)
@@ -53,15 +53,15 @@ func (x *expansion) allowed(context.Context) {
 	}
 }
 
-// invalid returns the reasons for which a result counts only if the experiment allows them, and the first reason that
-// it does not allow. Both are nil if the result counts.
+// invalid returns the reasons because of which a result counts only if the experiment allows them, and the first of
+// these reasons that the experiment does not allow. Both are nil if the result counts anyway.
 func (e *Experiment) invalid(d *result.Document) (reasons []string, refused *result.Reason) {
 	if d.Verdict == v1alpha1.VerdictPassed {
 		return nil, nil
 	}
 	for i := range d.Reasons {
 		r := &d.Reasons[i]
-		// The figures are sound; the run only missed an objective.
+		// The figures are sound, because the run only missed an objective.
 		if slices.Contains(failing, r.Reason) {
 			continue
 		}
@@ -70,19 +70,19 @@ func (e *Experiment) invalid(d *result.Document) (reasons []string, refused *res
 			refused = r
 		}
 	}
-	if len(reasons) == 0 && d.Verdict == v1alpha1.VerdictInvalid { // the document was edited
+	if len(reasons) == 0 && d.Verdict == v1alpha1.VerdictInvalid { // somebody edited the document
 		return nil, &result.Reason{Reason: "Unknown", Message: "the result says no reason"}
 	}
 	return reasons, refused
 }
 
-// sound returns an error for a point with a run that does not count, and records the reasons of Invalid runs that count
-// because of spec.allowInvalid. A claim or cell that uses a point with an error has no result.
+// sound returns an error for a point with a run that does not count. A claim or cell that uses the point then has no
+// result. It records the reasons of Invalid runs that count because of spec.allowInvalid.
 func (b *board) sound(p *Point) error {
 	for _, run := range p.Runs {
 		d, err := b.results.Document(run)
 		if err != nil {
-			continue // the missing figure is reported elsewhere
+			continue // the lookup of the figure reports this error
 		}
 		reasons, refused := b.invalid(d)
 		if refused != nil {
@@ -101,7 +101,7 @@ func (b *board) sound(p *Point) error {
 	return nil
 }
 
-// countsInvalid returns the note for claims that use Invalid results.
+// countsInvalid returns the note for a claim or column that uses Invalid results.
 func countsInvalid(reasons []string) string {
 	return "results that are Invalid or Failed count, as spec.allowInvalid says: " + strings.Join(reasons, ", ")
 }

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestReasonsAreKnown: each reason of a verdict either counts if spec.allowInvalid names it, or never counts. A new
-// reason must be added to one of the two lists.
+// TestReasonsAreKnown checks that each reason of a verdict is in exactly one of two lists: the reasons that
+// spec.allowInvalid can name, and the reasons that never count. So a new reason must be added to one of them.
 func TestReasonsAreKnown(t *testing.T) {
 	files, err := filepath.Glob("../../bench/result/*.go")
 	if err != nil {

@@ -13,22 +13,23 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// metric is a figure of a result that claims and curves can use.
+// metric is a figure of a result, for use in claims and curves.
 type metric struct {
 	name string
-	// unit and title label an axis.
+	// title and unit are the labels of a chart's axis.
 	title, unit string
-	// of returns the figure of the whole run. If no transaction committed, it is infinite for figures per transaction and
-	// for times until a commit.
+	// of returns the figure of the whole run. If no transaction committed, figures per transaction and times until a
+	// commit are infinite.
 	of func(*result.Document) float64
-	// in returns the figure of a region's clients, typed the figure of a transaction type; nil if the metric has none.
+	// in returns the figure of a region's clients, and typed the figure of a transaction type. Each is nil if the metric
+	// has no such figure.
 	in    func(*result.Document, *result.Region) float64
 	typed func(*result.TypeFigures) float64
-	// ofFaults is set if the figure concerns faults: a run without faults has no value.
+	// ofFaults is set if the figure describes faults. A run without faults then has no value.
 	ofFaults bool
 }
 
-// milliseconds returns a percentile in milliseconds. It is infinite if the percentile falls among unanswered
+// milliseconds returns a percentile in milliseconds. It is infinite if the percentile lies among the unanswered
 // transactions, which rank above all committed ones.
 func milliseconds(q v1alpha1.Quantile) float64 {
 	us, ok := q.Value()
@@ -40,7 +41,7 @@ func milliseconds(q v1alpha1.Quantile) float64 {
 
 func latency(name, title string, of func(*result.Latency) v1alpha1.Quantile) metric {
 	milliseconds := func(l *result.Latency, committed int64) float64 {
-		// Nothing committed, so there is no latency. Infinity ranks this run last.
+		// No transaction committed, so there is no latency. Infinity ranks this run last.
 		if committed == 0 && of(l) == (v1alpha1.Quantile{}) {
 			return math.Inf(1)
 		}
@@ -56,9 +57,9 @@ func latency(name, title string, of func(*result.Latency) v1alpha1.Quantile) met
 		func(t *result.TypeFigures) float64 { return milliseconds(&t.LatencyMicroseconds, t.Committed) }, false}
 }
 
-// ofRegions is the mean over regions of a percentile of each region's clients. Every region has the same weight,
-// whereas the region with the most commits dominates the pooled percentile. The mean is infinite if the clients of a
-// region committed nothing.
+// ofRegions returns the metric of a percentile averaged over regions. Each region has the same weight, whereas the
+// percentile over all clients is dominated by the region with the most commits. The mean is infinite if no client of
+// some region committed a transaction.
 func ofRegions(name, title string, of func(*result.Latency) v1alpha1.Quantile) metric {
 	return metric{name: name, title: title, unit: "ms", of: func(d *result.Document) float64 {
 		if len(d.Regions) == 0 {
@@ -76,8 +77,8 @@ func ofRegions(name, title string, of func(*result.Latency) v1alpha1.Quantile) m
 	}}
 }
 
-// ofTransactions is a figure of transaction counts. Results have these counts for all transactions, for each region and
-// for each type.
+// ofTransactions returns a metric that is computed from transaction counts. Results have these counts for all
+// transactions, for each region and for each type.
 func ofTransactions(name, title, unit string, of func(*result.Counts) float64) metric {
 	return metric{name, title, unit,
 		func(d *result.Document) float64 { return of(&d.Summary.Counts) },
@@ -85,7 +86,7 @@ func ofTransactions(name, title, unit string, of func(*result.Counts) float64) m
 		func(t *result.TypeFigures) float64 { return of(&t.Counts) }, false}
 }
 
-// ofAttempts is a figure of attempt counts.
+// ofAttempts returns a metric that is computed from the counts of attempts.
 func ofAttempts(name, title, unit string, of func(*result.Counts) float64) metric {
 	return metric{name, title, unit,
 		func(d *result.Document) float64 { return of(&d.Summary.Attempts.Counts) },
@@ -93,7 +94,8 @@ func ofAttempts(name, title, unit string, of func(*result.Counts) float64) metri
 		func(t *result.TypeFigures) float64 { return of(&t.Attempts) }, false}
 }
 
-// rate returns n per second of measured time. If that time is not known, it returns the rounded figure of the document.
+// rate returns n per second of measured time. If the measured time is unknown, it returns rounded, the document's own
+// rounded figure.
 func rate(d *result.Document, n, rounded int64) float64 {
 	if seconds := d.MeasuredSeconds(); seconds > 0 {
 		return float64(n) / seconds
@@ -105,7 +107,7 @@ func throughput(d *result.Document) float64 {
 	return rate(d, d.Summary.Committed+d.Summary.CarriedIn, d.Summary.ThroughputPerSecond)
 }
 
-// perSecond returns n/seconds, or 0 if nothing was measured.
+// perSecond returns n/seconds, or 0 if no time was measured.
 func perSecond(n int64, seconds float64) float64 {
 	if seconds == 0 {
 		return 0
@@ -113,11 +115,11 @@ func perSecond(n int64, seconds float64) float64 {
 	return float64(n) / seconds
 }
 
-// counted reports whether the traffic and resource usage of all nodes was counted.
+// counted reports whether the traffic and the resource usage of all nodes were counted completely.
 func counted(d *result.Document) bool { return len(d.Nodes) > 0 && len(d.Uncounted) == 0 }
 
-// perTransaction returns a metric that is infinite if nothing committed, and NaN if the activity of some node was not
-// counted.
+// perTransaction returns the function of a metric per transaction. The metric is infinite if no transaction committed,
+// and NaN if the activity of a node was not counted completely.
 func perTransaction(of func(*result.Summary) float64) func(*result.Document) float64 {
 	return func(d *result.Document) float64 {
 		switch {
@@ -130,8 +132,8 @@ func perTransaction(of func(*result.Summary) float64) func(*result.Document) flo
 	}
 }
 
-// onWire returns a metric that is infinite if nothing committed, and NaN if the bytes that clients and nodes send were
-// not counted.
+// onWire returns the function of a metric of bytes on the wire. The metric is infinite if no transaction committed, and
+// NaN if the bytes that clients and nodes sent were not counted.
 func onWire(of func(*result.Summary, *result.Wire) float64) func(*result.Document) float64 {
 	return func(d *result.Document) float64 {
 		switch {
@@ -145,7 +147,7 @@ func onWire(of func(*result.Summary, *result.Wire) float64) func(*result.Documen
 }
 
 // percent returns n as a percentage of all transactions or attempts that ended. It is infinite if none ended, because 0
-// would wrongly satisfy claims such as aborts < 1.
+// would wrongly satisfy a claim such as aborts < 1.
 func percent(c *result.Counts, n int64) float64 {
 	all := c.Ended()
 	if all == 0 {
@@ -154,45 +156,46 @@ func percent(c *result.Counts, n int64) float64 {
 	return float64(n) / float64(all) * 100
 }
 
-// timeouts and aborts name the figures of transactions that timed out or aborted.
+// timeouts and aborts are the names of the figures of transactions that timed out and that aborted.
 const (
 	timeouts = "timeouts"
 	aborts   = "aborts"
 )
 
-// timedOut returns the largest possible share of timed-out transactions: those that hung when the window closed may
-// time out later.
+// timedOut returns the largest possible share of transactions that time out: a transaction that was hung when the
+// window closed may time out later.
 func timedOut(c *result.Counts, hung int64) float64 {
 	of := *c
 	of.Unknown += hung
 	return percent(&of, c.Timeouts+hung)
 }
 
-// aborted returns the largest possible share of aborted transactions. A transaction that hung when the window closed
-// may abort later, for example if its client was backing off after an aborted attempt.
+// aborted returns the largest possible share of aborted transactions. A transaction that was hung when the window
+// closed may abort later, for example if its client was backing off after an aborted attempt.
 func aborted(c *result.Counts, hung int64) float64 {
 	of := *c
 	of.Aborted += hung
 	return percent(&of, of.Aborted)
 }
 
-// ranged reports whether only a range is known for the figure. In the view infinite it is the upper bound.
+// ranged reports whether the figure is known only as a range if transactions were hung. In the view infinite, the
+// figure is the upper end of the range.
 func (m *metric) ranged() bool { return m.name == timeouts || m.name == aborts }
 
-// share reports whether the figure is a share of ended transactions, which has no value if none ended.
+// share reports whether the figure is a share of ended transactions. It has no value if no transaction ended.
 func (m *metric) share() bool { return m.unit == "%" }
 
-// failedBy is the share of attempts that failed for a cause.
+// failedBy returns the metric of the share of attempts that failed for a cause.
 func failedBy(name, title string, cause txn.Cause) metric {
 	return ofAttempts(name, title, "%", func(c *result.Counts) float64 { return percent(c, c.Causes[cause.String()]) })
 }
 
-// ofFaults returns an availability figure of all clients during the worst fault of a run, as selected by pick. It
-// requires the checks of measuredFaults.
+// ofFaults returns the metric of an availability figure of all clients during the worst fault of a run. pick returns
+// the worse of two values. Callers must first check the document with measuredFaults.
 func ofFaults(name, title, unit string, pick func(a, b float64) float64, of func(*result.Availability) float64) metric {
 	return metric{name: name, title: title, unit: unit, ofFaults: true,
 		of: func(d *result.Document) float64 {
-			// measuredFaults has checked that there is a fault, and that each has availability figures.
+			// measuredFaults has checked that the run has faults and that every fault has availability figures.
 			w := of(d.Faults[0].Availability)
 			for _, f := range d.Faults[1:] {
 				w = pick(w, of(f.Availability))
@@ -203,7 +206,7 @@ func ofFaults(name, title, unit string, pick func(a, b float64) float64, of func
 			w := math.NaN()
 			for _, f := range r.Faults {
 				switch {
-				// The clients of this region committed nothing before the fault, so there is nothing to compare with.
+				// The clients of this region committed nothing before the fault, so the region has no reference value.
 				case f.Availability == nil:
 				case math.IsNaN(w):
 					w = of(f.Availability)
@@ -215,9 +218,9 @@ func ofFaults(name, title, unit string, pick func(a, b float64) float64, of func
 		}}
 }
 
-// ofWorstRegion returns two figures of the worst fault of a run. The first is the worst value over the whole database
-// and its regions; the second, named ...OfAll, covers all regions together. A region for which counts returns false is
-// omitted, because its figure is within random variation.
+// ofWorstRegion returns two metrics of the worst fault of a run. The first is the worst value among the whole database
+// and its regions. The second, named ...OfAll, is the value of all regions together. A region for which counts returns
+// false is omitted, because its figure is within random variation.
 func ofWorstRegion(name, title, unit string, pick func(a, b float64) float64, counts func(*result.Availability) bool, of func(*result.Availability) float64) []metric {
 	all := ofFaults(name+"OfAll", title+", of all regions together", unit, pick, of)
 	worst := ofFaults(name, title+", where it is worst", unit, pick, of)
@@ -232,12 +235,12 @@ func ofWorstRegion(name, title, unit string, pick func(a, b float64) float64, co
 		}
 		return w
 	}
-	// The clients of a single region have no figure over all regions.
+	// The metric over all regions does not exist for the clients of a single region.
 	all.in = nil
 	return []metric{worst, all}
 }
 
-// measuredFaults returns an error unless the run has faults and every fault has availability figures.
+// measuredFaults returns an error if the run has no faults or if a fault lacks availability figures.
 func measuredFaults(m *metric, label string, d *result.Document) error {
 	if len(d.Faults) == 0 {
 		return withoutFaults(m, label)
@@ -251,12 +254,12 @@ func measuredFaults(m *metric, label string, d *result.Document) error {
 	return nil
 }
 
-// withoutFaults returns the error for a figure of faults in a run without faults.
+// withoutFaults returns the error for the use of a figure of faults with a run that has none.
 func withoutFaults(m *metric, label string) error {
 	return lookupf("figure %s is of faults, and %s has none: add spec.faults to the run, or leave the point out of the claim", m.name, label)
 }
 
-// orNever converts microseconds to seconds; nil becomes infinite.
+// orNever converts microseconds to seconds. nil, which stands for a recovery that never happened, becomes infinite.
 func orNever(us *int64) float64 {
 	if us == nil {
 		return math.Inf(1)
@@ -264,16 +267,16 @@ func orNever(us *int64) float64 {
 	return float64(*us) / 1e6
 }
 
-// metrics lists the figures that claims can use.
+// metrics has the figures that claims can use.
 var metrics = slices.Concat(simpleMetrics, slices.Concat(faultMetrics...))
 
 func throughputDiffers(a *result.Availability) bool { return !a.WithinChance }
 
-// recoveryKnown reports whether the recovery counts. A TPPM suffices, because the recovery has a separate significance
-// test.
+// recoveryKnown reports whether the recovery figures count. They count if there is a TPPM, because the recovery has its
+// own significance test.
 func recoveryKnown(a *result.Availability) bool { return a.TPPM != nil || !a.WithinChance }
 
-// faultMetrics are the figures of faults for which the worst region counts.
+// faultMetrics are the figures of faults, each for the worst region and for all regions together.
 var faultMetrics = [][]metric{
 	ofWorstRegion("resilience", "resilience R of the throughput to the worst fault", "1 is no effect", math.Min, throughputDiffers,
 		func(a *result.Availability) float64 { return float64(a.RPPM) / 1e6 }),
@@ -399,7 +402,7 @@ type Metric struct {
 	Name, Title, Unit string
 }
 
-// Metrics returns the figures of PointData, in a fixed order.
+// Metrics returns the metrics behind the figures of PointData, in a fixed order.
 func Metrics() []Metric {
 	var out []Metric
 	for _, m := range metrics {
@@ -436,7 +439,7 @@ func metricNamed(name string) (*metric, error) {
 	return nil, fmt.Errorf("there is no figure %s%s", name, nearest(name, metricNames()))
 }
 
-// metricsNamed returns the metrics with these names. It panics if one does not exist.
+// metricsNamed returns the metrics with these names. It panics if a name is unknown.
 func metricsNamed(names ...string) (all []*metric) {
 	for _, name := range names {
 		m, err := metricNamed(name)
@@ -448,21 +451,22 @@ func metricsNamed(names ...string) (all []*metric) {
 	return all
 }
 
-// figure is a figure of a point over its repetitions.
+// figure is the value of a metric at a point, over all repetitions.
 type figure struct {
 	// Median is the median of the repetitions.
 	Median float64
-	// HalfWidth is half the width of the 95% confidence interval of the mean (Student's t). It is 0 with a single
-	// repetition, or if a repetition's figure is infinite.
+	// HalfWidth is half the width of the 95% confidence interval of the mean (Student's t). It is 0 if there is a single
+	// repetition, or if the figure of a repetition is infinite.
 	HalfWidth float64
 }
 
-// summarise returns the median and the confidence interval of repetitions.
+// summarise returns the median and the confidence interval of the values of all repetitions.
 func summarise(values []float64) figure {
 	sorted := slices.Sorted(slices.Values(values))
 	n := len(sorted)
 	f := figure{Median: (sorted[(n-1)/2] + sorted[n/2]) / 2}
-	// The values are sorted, so only the last can be the infinite one. A mean with it has no interval.
+	// The values are sorted, so if any of them is infinite, the last one is. The mean is then infinite and has no
+	// confidence interval.
 	if n == 1 || math.IsInf(sorted[n-1], 1) {
 		return f
 	}
@@ -481,12 +485,12 @@ func summarise(values []float64) figure {
 // studentT returns the 97.5% quantile of Student's t distribution with nu degrees of freedom. It inverts the
 // distribution function, the regularised incomplete beta function.
 func studentT(nu float64) float64 {
-	// For the two-sided 95% interval: nu/(nu+t*t) is the 5% quantile of this beta distribution.
+	// For the two-sided 95% interval, nu/(nu+t*t) is the 5% quantile of this beta distribution.
 	x := mathext.InvRegIncBeta(nu/2, 0.5, 0.05)
 	return math.Sqrt(nu * (1 - x) / x)
 }
 
-// noFigure returns an error with the reason why a document lacks a figure.
+// noFigure returns an error that states why a document lacks a figure.
 func noFigure(m *metric, p *Point, d *result.Document) error {
 	if m.ofFaults {
 		for _, f := range d.Faults {
@@ -496,7 +500,7 @@ func noFigure(m *metric, p *Point, d *result.Document) error {
 			}
 		}
 	}
-	_, err := metricNamed(m.name) // shares of the mix have no metric name
+	_, err := metricNamed(m.name) // shares of the mix are not in the list of metrics
 	switch why := d.LeastFigures(); {
 	case err == nil && why != "":
 		return fmt.Errorf("figure %s of %s: %s", m.name, p.Label, why)
@@ -506,15 +510,15 @@ func noFigure(m *metric, p *Point, d *result.Document) error {
 	return fmt.Errorf("figure %s: the results of %s have none; summary.realised.shares and summary.wire list those there are", m.name, p.Label)
 }
 
-// abortedFor is the share of attempts that were aborted for a reason; 0 if none was.
+// abortedFor returns the metric of the share of attempts that were aborted for a reason; 0 if there were none.
 func abortedFor(reason string) *metric {
 	return &metric{name: "abortedFor", title: "attempts aborted for " + reason, unit: "%", of: func(d *result.Document) float64 {
 		return percent(&d.Summary.Attempts.Counts, d.AbortedAttempts()[reason])
 	}}
 }
 
-// shareNamed returns a share (in percent) or a mean of the mix, either as realised in the results or as configured in
-// the manifest. It is NaN if the workload does not count it.
+// shareNamed returns the metric of a share (in percent) or a mean of the mix, either as realised in the results or as
+// configured in the manifest. It is NaN if the workload does not count this share.
 func shareNamed(name, of string, configured bool) *metric {
 	title := "realised "
 	if configured {
@@ -538,17 +542,18 @@ func shareNamed(name, of string, configured bool) *metric {
 	}}
 }
 
-// scope selects the transactions of a figure by type and client region; an empty field selects all.
+// scope selects the transactions of a figure by type and by region of the client. An empty field selects all.
 type scope struct{ typ, region string }
 
-// figure returns the figure of a point. A latency for which only a lower bound is known is infinite.
+// figure returns the figure of a point. A latency of which only a lower bound is known is infinite.
 func (r *Results) figure(p *Point, m *metric, of scope) (figure, error) {
 	return r.figureAs(p, m, of, infinite, 0)
 }
 
-// figureAs returns the figure of a point in a view; bounds is the number of preceding latencies with a lower bound.
+// figureAs returns the figure of a point in a view. bounds is the number of bounds that the evaluation encountered
+// before.
 func (r *Results) figureAs(p *Point, m *metric, of scope, as view, bounds int) (figure, error) {
-	// The search has not found the rate of this point.
+	// The search has not found the rate of this point, so there are no runs.
 	if len(p.Runs) == 0 {
 		return figure{}, errors.New(p.missing)
 	}

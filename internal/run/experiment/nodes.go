@@ -14,12 +14,12 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// nodeFigure is a figure of each node of a database. Box plots of operations and dataBytes show schedulability (Qu et
-// al., Dike, 4.4): how evenly data and work are distributed over the nodes.
+// nodeFigure is a figure of each node of a database. Box plots of operations and dataBytes show how evenly data and
+// work are distributed over the nodes, which Dike calls schedulability (Qu et al., 4.4).
 type nodeFigure struct {
 	name, title, unit string
 	of                func(*result.Node) int64
-	// counted is set if the figure accumulates during the run, rather than being read at its end
+	// counted is set if the figure accumulates during the run. Otherwise it is read at the end of the run.
 	counted bool
 }
 
@@ -40,12 +40,12 @@ func nodeFigureNamed(name string) (*nodeFigure, error) {
 	return nil, lookupf("nodes have no figure %s%s", name, nearest(name, names))
 }
 
-// ofNodes returns a figure of each node at a point, in node order, as medians over the repetitions.
+// ofNodes returns a figure of each node at a point, in node order, as the median over the repetitions.
 func (r *Results) ofNodes(p *Point, f *nodeFigure) ([]float64, error) {
 	if len(p.Runs) == 0 {
 		return nil, errors.New(p.missing)
 	}
-	var values [][]float64 // by node
+	var values [][]float64 // by node, then by repetition
 	for _, run := range p.Runs {
 		d, err := r.Document(run)
 		if err != nil {
@@ -54,7 +54,7 @@ func (r *Results) ofNodes(p *Point, f *nodeFigure) ([]float64, error) {
 		if len(d.Nodes) == 0 {
 			return nil, fmt.Errorf("%s of nodes of %s: %s tells nothing of its nodes; engines of Geobench's own do", f.name, p.Label, d.Engine)
 		}
-		// If some activity was not counted, an accumulated figure is only a lower bound.
+		// If some activity was not counted, an accumulated figure would be too low.
 		if why := d.LeastFigures(); f.counted && why != "" {
 			return nil, fmt.Errorf("%s of nodes of %s: %s", f.name, p.Label, why)
 		}
@@ -75,7 +75,7 @@ func (r *Results) ofNodes(p *Point, f *nodeFigure) ([]float64, error) {
 	return out, nil
 }
 
-// nodes returns a figure of each node at the single point of a query.
+// nodes returns a figure of each node at the single point that a query matches.
 func (b *board) nodes(name, system string, at any) ([]float64, error) {
 	f, err := nodeFigureNamed(name)
 	if err != nil {
@@ -118,23 +118,23 @@ func nodeFunctions() []function {
 
 const ofNodesName = "ofNodes"
 
-// Nodes has a figure of the nodes at each point, for box plots.
+// Nodes has a node figure at each point, for box plots.
 type Nodes struct {
-	// Figure is the name in claims. Title and Unit are defined as in Curves.
+	// Figure is the name of the figure in claims. Title and Unit are defined as in Curves.
 	Figure, Title, Unit string
 	Points              []NodesPoint
 }
 
-// NodesPoint is a point of Nodes.
+// NodesPoint has the figure of all nodes at one point.
 type NodesPoint struct {
-	// System is the system of the point, Label its swept values.
+	// System is the system of the point. Label has the point's parameter values.
 	System, Label string
-	// Values are in node order, as medians over the repetitions.
+	// Values has the figure of each node, in node order, as the median over the repetitions.
 	Values []float64
 }
 
-// Nodes returns the node figures that claims use. It omits points that could not run, and points whose database reports
-// nothing about its nodes.
+// Nodes returns the node figures that claims use. It omits points that could not run, and points whose database does
+// not report on its nodes.
 func (e *Experiment) Nodes(r *Results) (out []Nodes) {
 	asked := e.askedOfNodes()
 	for i := range nodeFigures {
@@ -155,18 +155,18 @@ func (e *Experiment) Nodes(r *Results) (out []Nodes) {
 	return out
 }
 
-// askedOfNodes returns the names of the node figures that the claims contain.
+// askedOfNodes returns the names of the node figures that the claims use.
 func (e *Experiment) askedOfNodes() map[string]bool {
 	b, asked := &board{Experiment: e}, map[string]bool{}
 	for i := range e.Claims {
 		for _, expression := range []string{e.Claims[i].Expression, e.Claims[i].Measured} {
-			// Most expressions do not use the function, and compiling them takes longer than this search.
+			// Most expressions do not use the function. This search avoids their compilation, which takes longer.
 			if !strings.Contains(expression, ofNodesName) {
 				continue
 			}
 			compiled, err := b.compile(expression)
 			if err != nil {
-				continue // the claim itself reports it
+				continue // the evaluation of the claim reports the error
 			}
 			ast.PreOrderVisit(compiled.NativeRep().Expr(), ast.NewExprVisitor(func(x ast.Expr) {
 				if x.Kind() != ast.CallKind || x.AsCall().FunctionName() != ofNodesName {

@@ -24,7 +24,7 @@ func decode(texts ...[]byte) (db, run map[string]any, err error) {
 	return db, run, errors.Join(utiljson.Unmarshal(texts[0], &db), utiljson.Unmarshal(texts[1], &run))
 }
 
-// copyObject returns a deep copy of a JSON object, because validation fills in defaults.
+// copyObject returns a deep copy of a JSON object. Validation needs a copy, because it fills in defaults.
 func copyObject(v map[string]any) map[string]any { return copyJSON(v).(map[string]any) }
 
 func copyJSON(v any) any {
@@ -54,10 +54,12 @@ func keys[V any](m map[string]V) []string {
 	return out
 }
 
-// nearest returns "; did you mean X? (there is ...)", or a part of it.
+// nearest returns "; did you mean X? (there is ...)", without the suggestion if no known word is similar, and without
+// the list if no word is known.
 func nearest(word string, known []string) string {
 	m := ""
-	// The time to compare words grows with their lengths, which authors of manifests choose.
+	// Truncate the word: the time of a comparison grows with the length of the word, which the author of a manifest
+	// chooses.
 	if len(word) > longestWord {
 		word = word[:longestWord]
 	}
@@ -71,13 +73,13 @@ func nearest(word string, known []string) string {
 }
 
 const (
-	// longestWord is the length to which a word is truncated before the search for similar words.
+	// longestWord is the length to which nearest truncates a word, in bytes.
 	longestWord = 253
-	// mostListed bounds the names in a message.
+	// mostListed is the maximum number of names in a message.
 	mostListed = 50
 )
 
-// listed joins names with commas, and truncates the list to mostListed names.
+// listed joins the first mostListed names with commas, and states how many more there are.
 func listed(names []string) string {
 	if len(names) <= mostListed {
 		return strings.Join(names, ", ")

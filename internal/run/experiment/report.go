@@ -23,29 +23,30 @@ import (
 // Kind is the kind of a Report document.
 const Kind = "ExperimentReport"
 
-// Report is the result of experiments: the claims, and the figures of every point. The same results give the same
-// bytes.
+// Report is the result of experiments: the findings of all claims, and the figures of every point. Equal results yield
+// an identical Report.
 type Report struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	Simulated  bool   `json:"simulated"`
-	// Version is the build that judged. Machine is the machine on which runs in real time were played.
+	// Version is the build that evaluated the claims. Machine is the machine on which runs in real time were played.
 	Version string          `json:"version,omitempty"`
 	Machine *result.Machine `json:"machine,omitempty"`
-	// Place is where the runs were measured; empty if in the process that wrote the report.
+	// Place is where the runs were measured; empty for the process that wrote the report.
 	Place string `json:"place,omitempty"`
-	// Claims are the claims of all experiments, in order.
+	// Claims has the findings of all claims of all experiments, in order.
 	Claims []Finding `json:"claims"`
-	// Wrong lists runs that could not run, or that gave wrong answers.
+	// Wrong describes the runs that could not run or that gave wrong answers.
 	Wrong []string `json:"wrong"`
-	// Doubtful lists runs that did not pass for any other reason, for example because nothing was committed.
+	// Doubtful describes the runs that did not pass for another reason, for example because no transaction committed.
 	Doubtful []string `json:"doubtful"`
-	// Invalid lists the runs that are Invalid for a reason that spec.allowInvalid does not name. No claim uses them.
+	// Invalid describes the runs that are Invalid for a reason that spec.allowInvalid does not name. No claim uses their
+	// results.
 	Invalid     []string        `json:"invalid,omitempty"`
 	Experiments []PointsSummary `json:"experiments"`
 }
 
-// PointsSummary has an experiment's sweep and the figures at its points.
+// PointsSummary has the sweep of an experiment and the figures at its points.
 type PointsSummary struct {
 	Name       string      `json:"name"`
 	Systems    []string    `json:"systems"`
@@ -58,34 +59,34 @@ type PointsSummary struct {
 	Spec *v1alpha1.ExperimentSpec `json:"spec,omitempty"`
 }
 
-// PointData has the figures of a point, as medians over its repetitions, by the names that claims use. Each figure is
-// in one of Median, LowerBound and Infinite.
+// PointData has the figures of a point by their names in claims, as medians over the repetitions. Each figure is in one
+// of Median, LowerBound and Infinite.
 type PointData struct {
 	System string             `json:"system"`
 	Values []string           `json:"values"`
 	Median map[string]float64 `json:"median"`
-	// HalfWidth is half the width of the 95% confidence interval of the mean; only with several repetitions.
+	// HalfWidth is half the width of the 95% confidence interval of each mean. It exists only with several repetitions.
 	HalfWidth map[string]float64 `json:"halfWidth,omitempty"`
-	// LowerBound has the figures for which only a lower bound is known, because transactions were not answered.
+	// LowerBound has the figures of which only a lower bound is known, because transactions were not answered.
 	LowerBound map[string]float64 `json:"lowerBound,omitempty"`
 	// Infinite lists the figures that are infinite: no transaction ended, or the database never recovered.
 	Infinite []string `json:"infinite,omitempty"`
-	// Types has medians by transaction type and name, if there are several types. TypeLowerBounds is the counterpart of
-	// LowerBound.
+	// Types has medians by transaction type and figure, if there are several types. TypeLowerBounds has the lower bounds
+	// in the same form.
 	Types           map[string]map[string]float64 `json:"types,omitempty"`
 	TypeLowerBounds map[string]map[string]float64 `json:"typeLowerBounds,omitempty"`
 }
 
-// SearchData is a search with its probes in order.
+// SearchData is a search with its probes, in order.
 type SearchData struct {
-	// Label names the database and the swept values.
+	// Label is the name of the database, followed by the swept values.
 	Label  string                `json:"label"`
 	System string                `json:"system"`
 	Values []string              `json:"values"`
 	Reason v1alpha1.SearchReason `json:"reason"`
 	// Message describes the outcome of the search.
 	Message string `json:"message"`
-	// PeakRatePerSecond is the rate in each region; 0 (omitted) if there is no peak.
+	// PeakRatePerSecond is the peak rate in each region; omitted if the search found no peak.
 	PeakRatePerSecond int64       `json:"peakRatePerSecond,omitempty"`
 	Probes            []ProbeData `json:"probes"`
 }
@@ -95,28 +96,30 @@ type ProbeData struct {
 	// RatePerSecond is the rate in each region.
 	RatePerSecond int64 `json:"ratePerSecond"`
 	Seed          int64 `json:"seed"`
-	// Says is the verdict of the probe on its rate: whether the rate meets or misses the objectives, or empty.
+	// Says is the verdict on the rate: "keeps" if it meets the objectives, "misses" if it does not, and "nothing" if the
+	// probe is unusable.
 	Says string `json:"says"`
 	// Why is the objective that the rate misses, or the reason why the probe has no verdict.
 	Why string `json:"why,omitempty"`
-	// ThroughputPerSecond is the total of all regions.
+	// ThroughputPerSecond is the throughput of all regions together.
 	ThroughputPerSecond int64 `json:"throughputPerSecond"`
-	// CommittedPPM is the throughput in parts per million of the offered rate. LeastServed is the region for which that
-	// share is lowest.
+	// CommittedPPM is the throughput in parts per million of the offered rate. LeastServed is the region where this share
+	// is lowest.
 	CommittedPPM int64                  `json:"committedPPM,omitempty"`
 	LeastServed  *v1alpha1.ServedRegion `json:"leastServed,omitempty"`
-	// P50Microseconds and P99Microseconds are omitted if nothing was committed.
+	// P50Microseconds and P99Microseconds are omitted if no transaction committed.
 	P50Microseconds v1alpha1.Quantile `json:"p50Microseconds,omitzero"`
 	P99Microseconds v1alpha1.Quantile `json:"p99Microseconds,omitzero"`
 }
 
-// NewReport judges all claims and collects the figures. The report is useless if ctx ends before NewReport returns.
+// NewReport evaluates all claims and collects the figures. The report is incomplete if ctx is done before NewReport
+// returns, and must then not be used.
 func NewReport(ctx context.Context, experiments []*Experiment, r *Results) *Report {
 	out := &Report{
 		APIVersion: v1alpha1.GroupVersion.String(), Kind: Kind, Simulated: r.Simulated, Version: version.String(), Place: r.Place,
 		Claims: []Finding{}, Wrong: []string{}, Doubtful: []string{},
 	}
-	// Simulated results do not depend on the machine, and results from elsewhere come from other machines.
+	// Simulated results do not depend on the machine. Results with a Place were measured on other machines.
 	if !r.Simulated && r.Place == "" {
 		out.Machine = result.ThisMachine()
 	}
@@ -135,7 +138,7 @@ func NewReport(ctx context.Context, experiments []*Experiment, r *Results) *Repo
 				out.Doubtful = append(out.Doubtful, fmt.Sprintf("%s: %s: the search ended with %s: %s", e.Name, search.Label, search.Reason, search.Message))
 			}
 			for _, p := range search.Probes {
-				// A probe that misses its rate is an expected outcome. Only an unusable probe is a problem.
+				// A probe that misses the objectives is expected. Report only unusable probes.
 				if p.Unusable != "" {
 					out.look(e, p.Run, r)
 				}
@@ -155,7 +158,7 @@ func NewReport(ctx context.Context, experiments []*Experiment, r *Results) *Repo
 	return out
 }
 
-// look adds a run that did not pass to the list where it belongs.
+// look adds a run that did not pass to Wrong or Doubtful, and to Invalid if claims may not use it.
 func (out *Report) look(e *Experiment, run *Run, r *Results) {
 	d, err := r.Document(run)
 	switch {
@@ -173,7 +176,7 @@ func (out *Report) look(e *Experiment, run *Run, r *Results) {
 		if refused != nil {
 			out.Invalid = append(out.Invalid, text)
 		}
-		// A failed check means wrong answers. All other reasons only cast doubt on the figures.
+		// A failed check means wrong answers. All other reasons only make the figures doubtful.
 		if slices.ContainsFunc(d.Reasons, func(x result.Reason) bool { return x.Reason == result.ReasonCheckFailed }) {
 			out.Wrong = append(out.Wrong, text)
 		} else {
@@ -182,8 +185,8 @@ func (out *Report) look(e *Experiment, run *Run, r *Results) {
 	}
 }
 
-// lookAtConfigurations reports runs whose database mounted another version of a ConfigMap than the first run of its
-// system.
+// lookAtConfigurations reports runs whose database mounted another version of a ConfigMap than the first run of the
+// same system.
 func (out *Report) lookAtConfigurations(e *Experiment, r *Results) {
 	first := map[string]*Run{}
 	for _, p := range e.Points {
@@ -201,7 +204,7 @@ func (out *Report) lookAtConfigurations(e *Experiment, r *Results) {
 				continue
 			}
 			for _, name := range slices.Sorted(maps.Keys(d.Manifests.ConfigMaps)) {
-				// Only a ConfigMap that both runs mounted can have changed between them.
+				// Compare only ConfigMaps that both runs mounted.
 				if digest, ok := was.Manifests.ConfigMaps[name]; ok && digest != d.Manifests.ConfigMaps[name] {
 					out.Doubtful = append(out.Doubtful, fmt.Sprintf("%s: %s: ConfigMap %s, which pods of %s mount, was another one than for %s",
 						e.Name, run.Label, name, p.System, first[p.System].Label))
@@ -222,7 +225,7 @@ func (d *SearchData) write(w io.Writer, experiment string) {
 	t.Flush() //nolint:errcheck // into memory
 }
 
-// ProbeColumns are the column titles for Cells.
+// ProbeColumns are the titles of the columns of Cells.
 var ProbeColumns = []string{"rate/s", "seed", "says", "txn/s", "committed", "in the worst region", "p50", "p99", "why"}
 
 // Cells returns the probe's values as text, in the order of ProbeColumns.
@@ -275,7 +278,7 @@ func pointData(p *Point, types []string, r *Results) PointData {
 	for i := range metrics {
 		f, bound, err := r.atLeast(p, &metrics[i], scope{})
 		switch {
-		// The point does not have the figure, for example because its engine does not report it.
+		// The point lacks the figure, for example because its engine does not report it.
 		case err != nil:
 			continue
 		case math.IsInf(f.Median, 0):
@@ -298,7 +301,7 @@ func pointData(p *Point, types []string, r *Results) PointData {
 		for _, m := range reportedByType {
 			f, bound, err := r.atLeast(p, m, scope{typ: typ})
 			switch {
-			// There is no list of infinite figures by type, so omit them.
+			// Omit infinite figures: there is no list for them by type.
 			case err != nil || math.IsInf(f.Median, 0):
 			case bound:
 				bounds[m.name] = f.Median
@@ -306,7 +309,7 @@ func pointData(p *Point, types []string, r *Results) PointData {
 				figures[m.name] = f.Median
 			}
 		}
-		// No transaction of this type ran at the point.
+		// No transaction of this type was executed at the point.
 		if figures["committed"] == 0 && len(bounds) == 0 {
 			continue
 		}
@@ -326,8 +329,8 @@ func put[V any](to *map[string]V, name string, v V) {
 	(*to)[name] = v
 }
 
-// Shown returns a figure of the point for tables: "> " precedes a lower bound, "infinite" stands for an infinite value,
-// and "-" for none.
+// Shown returns a figure of the point as text for tables. A lower bound has the prefix "> ", an infinite value is
+// "infinite", and a missing value is "-".
 func (d *PointData) Shown(name string) string {
 	if v, ok := d.Median[name]; ok {
 		return FormatNumber(v)
@@ -341,7 +344,7 @@ func (d *PointData) Shown(name string) string {
 	return "-"
 }
 
-// LeaveOutTypes removes the figures by type.
+// LeaveOutTypes removes the figures by type from all points.
 func (out *Report) LeaveOutTypes() {
 	for _, e := range out.Experiments {
 		for i := range e.Points {
@@ -350,7 +353,7 @@ func (out *Report) LeaveOutTypes() {
 	}
 }
 
-// ReadReport reads a Report that result.WriteJSON has written.
+// ReadReport reads a Report that result.WriteJSON wrote.
 func ReadReport(path string) (*Report, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -360,7 +363,7 @@ func ReadReport(path string) (*Report, error) {
 	if err := json.Unmarshal(b, out); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	// Any JSON object decodes into a Report, so check that it is one.
+	// Check the kind: any JSON object can be decoded into a Report.
 	if out.APIVersion != v1alpha1.GroupVersion.String() || out.Kind != Kind {
 		return nil, fmt.Errorf("%s: it is a %q of %q, not an %s of %s; `geobench verify --out DIR` writes one",
 			path, out.Kind, out.APIVersion, Kind, v1alpha1.GroupVersion)
@@ -368,8 +371,8 @@ func ReadReport(path string) (*Report, error) {
 	return out, nil
 }
 
-// Err returns nil if every claim holds, every run could run with correct answers, every Invalid run is allowed, and
-// every search found a peak. Otherwise it counts the violations.
+// Err returns nil if every claim holds, every run was possible and gave correct answers, every Invalid run is allowed,
+// and every search found a peak. Otherwise the error states the number of violations of each kind.
 func (out *Report) Err() error {
 	var parts []string
 	var differ, unknown int
@@ -402,7 +405,7 @@ func (out *Report) Err() error {
 	return errors.New(strings.Join(parts, ", "))
 }
 
-// NoPeak lists the searches that found no rate that meets the objectives, with the reasons.
+// NoPeak describes the searches that found no rate which meets the objectives, with the reasons.
 func (out *Report) NoPeak() (all []string) {
 	for _, e := range out.Experiments {
 		for i := range e.Searches {
@@ -414,13 +417,13 @@ func (out *Report) NoPeak() (all []string) {
 	return all
 }
 
-// columns has the titles and widths of the table of claims.
+// columns has the titles and widths of the columns in the table of claims.
 var columns = []struct {
 	title string
 	width int
 }{{"CLAIM", 8}, {"SOURCE", 18}, {"SAYS", 36}, {"MEASURED", 44}, {"HOLDS", 9}}
 
-// Table writes the claims as a table for users. Long texts wrap within their column.
+// Table writes the claims as a table. Long texts wrap within their column.
 func (out *Report) Table(w io.Writer) error {
 	b := &strings.Builder{}
 	row := func(cells ...string) {
@@ -504,7 +507,7 @@ func (out *Report) Table(w io.Writer) error {
 	return err
 }
 
-// Round rounds all figures to the given number of significant digits.
+// Round rounds all figures to this number of significant digits.
 func (out *Report) Round(digits int) {
 	for _, e := range out.Experiments {
 		for _, p := range e.Points {
@@ -512,7 +515,7 @@ func (out *Report) Round(digits int) {
 				slices.Collect(maps.Values(p.TypeLowerBounds)), []map[string]float64{p.Median, p.HalfWidth,
 					p.LowerBound}) {
 				for name, v := range figures {
-					// a formatted number always parses
+					// The error is always nil, because a formatted number can be parsed.
 					figures[name], _ = strconv.ParseFloat(strconv.FormatFloat(v, 'g', digits, 64), 64)
 				}
 			}
@@ -520,10 +523,10 @@ func (out *Report) Round(digits int) {
 	}
 }
 
-// shown are the figures in the output of Figures, in order.
+// shown are the figures in the table that Figures writes, in order.
 var shown = metricsNamed("tput", "p50", "p90", "p99", "aborts", "bytes", "wanBytes", "cpu")
 
-// Figures writes a table with the main figures of every point, as medians over the repetitions.
+// Figures writes a table with the main figures of every point. They are medians over the repetitions.
 func (out *Report) Figures(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	var names, units []string
@@ -557,7 +560,7 @@ func Counted(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// wrap breaks a text into lines of at most width columns. It splits words that are longer.
+// wrap breaks a text into lines of at most width columns. It splits words that are longer than a line.
 func wrap(text string, width int) []string {
 	lines := []string{""}
 	for _, word := range strings.Fields(text) {

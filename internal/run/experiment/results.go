@@ -7,9 +7,9 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// Results has the documents of runs, or the reasons why they have none.
+// Results has the document of each run, or the reason why there is none.
 type Results struct {
-	// Simulated is set if the results come from virtual time.
+	// Simulated is set if the runs were simulated in virtual time.
 	Simulated bool
 	// Place is where the runs were measured in real time; empty stands for this machine.
 	Place    string
@@ -19,13 +19,13 @@ type Results struct {
 type outcome struct {
 	document *result.Document
 	err      error
-	// types has the document's figures by type, typesErr the error of reading them.
+	// types has the document's figures by transaction type. typesErr is the error of reading them.
 	types    []result.TypeFigures
 	typesErr error
 }
 
-// NewResults returns empty Results. place describes where they are measured, for example "in a cluster"; it is empty
-// for this machine and for simulations.
+// NewResults returns empty Results. place says where the runs are measured, for example "in a cluster". It is empty for
+// this machine and for simulations.
 func NewResults(place string) *Results {
 	return &Results{Place: place, outcomes: map[*Run]outcome{}}
 }
@@ -33,15 +33,15 @@ func NewResults(place string) *Results {
 // Add records the outcome of a run: its document, or the reason why it has none.
 func (r *Results) Add(run *Run, document *result.Document, err error) {
 	o := outcome{document: document, err: err}
-	// Decode the figures by type once, because claims ask for them repeatedly.
+	// Decode the figures by type once, because claims use them repeatedly.
 	if err == nil {
 		o.types, o.typesErr = document.ByType()
 	}
 	r.outcomes[run] = o
 }
 
-// ofType returns the figures of a transaction type in a run, for one region or, if region is empty, for all. They are
-// zero if there were no such transactions.
+// ofType returns the figures of a transaction type in a run, for one region or, if region is empty, for all regions.
+// The figures are zero if there were no such transactions.
 func (r *Results) ofType(run *Run, typ, region string) (*result.TypeFigures, error) {
 	if _, err := r.Document(run); err != nil {
 		return nil, err

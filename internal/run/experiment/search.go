@@ -11,29 +11,29 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// SharePath and ShareName denote the parameter that a search adds after the swept parameters: the rate of a point in
-// percent of the peak that the search finds.
+// SharePath and ShareName are the path and the name of the parameter that a search adds after the swept parameters. Its
+// value is the rate of a point in percent of the peak that the search finds.
 const (
 	SharePath = "search.peakPercents"
 	ShareName = "peakPercent"
 )
 
-// Search looks for the highest rate at which a database meets its objectives, at one combination of the swept values.
-// The next probe depends only on the outcomes of earlier probes, so any process that knows these outcomes continues the
-// same way.
+// Search determines the highest rate at which a database meets its objectives, for one combination of the swept values.
+// The next probe depends only on the outcomes of earlier probes. So any process that knows these outcomes continues
+// with the same probes.
 type Search struct {
 	System string
 	// Values are the values of the swept parameters, without the share of the peak.
 	Values []v1alpha1.SweepValue
-	// Label is "system name=value ...", for display.
+	// Label is the system followed by name=value pairs, for display.
 	Label string
-	// Probes are the finished probes in order. Next is the next probe; nil once the search has ended.
+	// Probes has the finished probes, in order. Next is the next probe; nil once the search has ended.
 	Probes []Probe
 	Next   *Run
-	// Reason and Message describe the outcome of the search, or state that it continues.
+	// Reason and Message describe the outcome of the search, or say that it continues.
 	Reason  v1alpha1.SearchReason
 	Message string
-	// PeakRatePerSecond is the highest rate in each region that was found to hold; 0 if none was.
+	// PeakRatePerSecond is the highest rate in each region that was found to meet the objectives; 0 if there is none.
 	PeakRatePerSecond int64
 
 	prober *prober
@@ -45,24 +45,24 @@ type Probe struct {
 	Outcome
 }
 
-// Outcome is the verdict of a finished run on its rate.
+// Outcome is what the run of a probe shows about its rate.
 type Outcome struct {
-	// Keeps is set if the rate meets the objectives. Unusable, if set, is the reason why the run decides nothing about
-	// the rate.
+	// Keeps is set if the rate meets the objectives. Unusable, if set, is the reason why the run does not show whether the
+	// rate meets them.
 	Keeps    bool
 	Unusable string
-	// FewSamples is set if the rate is missed only because a percentile in the objectives had too few transactions.
+	// FewSamples is set if the rate counts as missed only because a percentile in the objectives had too few transactions.
 	FewSamples bool
-	// ThroughputPerSecond is the total of all regions. Missed describes the objective that the rate missed.
+	// ThroughputPerSecond is the throughput of all regions together. Missed describes the objective that the rate missed.
 	ThroughputPerSecond int64
 	Missed              string
 	// CommittedPPM is the throughput in parts per million of the offered rate, over all regions; 0 if unknown.
 	CommittedPPM int64
-	// LeastServed is Ended.LeastServed.
+	// LeastServed is the value of Ended.LeastServed.
 	LeastServed *v1alpha1.ServedRegion
 }
 
-// Says returns the verdict as text.
+// Says returns "keeps" if the rate meets the objectives, "misses" if it does not, and "nothing" if the run is unusable.
 func (o *Outcome) Says() string {
 	switch {
 	case o.Unusable != "":
@@ -73,10 +73,10 @@ func (o *Outcome) Says() string {
 	return "misses"
 }
 
-// Ended summarizes a finished run, from its result document or its status.
+// Ended is a summary of a finished run, from its result document or its status.
 type Ended struct {
 	Verdict v1alpha1.Verdict
-	// Reason and Message are the most important reason of the verdict and its message.
+	// Reason is the most important reason of the verdict, and Message its message.
 	Reason, Message string
 	// Wrong is set if a check of the answers failed. Overloaded is set if the run is Invalid only because the database
 	// did not serve the load.
@@ -94,13 +94,13 @@ func endedBy(d *result.Document) Ended {
 	if len(d.Reasons) > 0 {
 		e.Reason, e.Message = d.Reasons[0].Reason, d.Reasons[0].Message
 	}
-	// A failed check makes the run unusable, even if the verdict has another main reason.
+	// A failed check makes the run unusable, even if it is not the main reason of the verdict.
 	e.Wrong = slices.ContainsFunc(d.Reasons, func(r result.Reason) bool { return r.Reason == result.ReasonCheckFailed })
 	return e
 }
 
-// outcome judges a probe. An overloaded database misses its rate. A measurement that is Invalid for another reason, or
-// has wrong answers, decides nothing.
+// outcome returns what a finished run shows about its rate. A rate that overloads the database is missed. A run that is
+// Invalid for another reason, or has wrong answers, is unusable.
 func (p *prober) outcome(e Ended) Outcome {
 	o := Outcome{ThroughputPerSecond: e.ThroughputPerSecond, LeastServed: e.LeastServed}
 	if e.OfferedPerSecond > 0 {
@@ -110,16 +110,17 @@ func (p *prober) outcome(e Ended) Outcome {
 	case e.Overloaded && !e.Wrong:
 		o.Missed = e.Message
 	case e.Verdict == v1alpha1.VerdictInvalid && (e.Reason == result.ReasonObjectiveUndecided || e.Reason == result.ReasonTooFewSamples) && !e.Wrong:
-		// These reasons come last, so the run is Invalid for no other reason. An undecided objective is not met.
+		// These two reasons have the lowest priority, so the run is Invalid for no other reason. An undecided objective
+		// counts as missed.
 		o.Missed, o.FewSamples = e.Message, e.Reason == result.ReasonTooFewSamples
 	case e.Wrong || e.Verdict == v1alpha1.VerdictInvalid || e.Verdict == "":
 		o.Unusable = fmt.Sprintf("%s: %s: %s", e.Verdict, e.Reason, e.Message)
 	case e.Verdict != v1alpha1.VerdictPassed:
 		o.Missed = e.Message
-	// Compare products, because integer division would round.
+	// Compare products, because an integer division would round.
 	case 100*e.ThroughputPerSecond < int64(p.spec.CommittedPercent)*e.OfferedPerSecond:
 		o.Missed = fmt.Sprintf("of %d/s that are offered %d/s are committed, less than %d%%", e.OfferedPerSecond, e.ThroughputPerSecond, p.spec.CommittedPercent)
-	// Allow for random variation: the region misses only if even the upper bound of its share is too small.
+	// Allow for random variation: the rate is missed only if even the upper bound of the region's share is too small.
 	case e.LeastServed != nil && e.LeastServed.MostPPM() < int64(p.spec.CommittedPercent)*10_000:
 		o.Missed = fmt.Sprintf("of what is due in %s %s is committed, less than %d%%, even with %s more for chance; "+
 			"of all regions together it is %s", e.LeastServed.Name,
@@ -130,7 +131,7 @@ func (p *prober) outcome(e Ended) Outcome {
 	return o
 }
 
-// prober creates the runs of a search. It creates each run once.
+// prober creates the runs of a search, each only once.
 type prober struct {
 	// label is the label of the search.
 	label string
@@ -138,7 +139,8 @@ type prober struct {
 	seed  int64
 	// rates are the candidates for the peak, in increasing order.
 	rates []int64
-	// create creates the run at a rate with a seed. The run is valid if the runs at the minimum and maximum rates are.
+	// create creates the run at a rate with a seed. The run is valid, because the runs at the minimum and the maximum rate
+	// were validated.
 	create func(rate, seed int64) (*Run, error)
 
 	mu   sync.Mutex
@@ -164,7 +166,7 @@ func (p *prober) run(rate, seed int64) (*Run, error) {
 	return r, nil
 }
 
-// ratesFrom returns the candidate rates from least on. Searches share the slice.
+// ratesFrom returns the candidate rates that start with least. Searches with the same minimum rate share the slice.
 func (x *expansion) ratesFrom(least int64) []int64 {
 	search := x.object.Spec.Search
 	if rates, ok := x.rates.Load(least); ok {
@@ -174,12 +176,12 @@ func (x *expansion) ratesFrom(least int64) []int64 {
 	return rates.([]int64)
 }
 
-// ratesBetween returns increasing rates from least to greatest. Each exceeds the previous rate by at most percent, or
-// by 1 if that is more.
+// ratesBetween returns increasing rates from least to greatest. Each rate exceeds the previous one by at most percent,
+// or by 1 if that is more.
 func ratesBetween(least, greatest int64, percent int32) []int64 {
 	rates := []int64{least}
 	for rate := least; ; {
-		// For small rates the percentage rounds down to 0, so increase them by at least 1.
+		// For small rates the increase in percent is rounded down to 0, so increase them by 1.
 		if rate = max(rate+1, rate+rate*int64(percent)/100); rate >= greatest {
 			return append(rates, greatest)
 		}
@@ -187,30 +189,31 @@ func ratesBetween(least, greatest int64, percent int32) []int64 {
 	}
 }
 
-// votes counts the outcomes of a rate's probes.
+// votes counts the outcomes of the probes of one rate.
 type votes struct{ keep, miss int }
 
-// bisection is the state of a search, given the outcomes of its probes. low is the index of the highest rate that a
-// majority of its probes kept, or -1. high is the index of the lowest rate that a majority missed, or the number of
-// rates. Rates below low are assumed to keep, rates above high to miss.
+// bisection is the state of a search after some probes. low is the index of the highest rate that met the objectives in
+// a majority of its probes, or -1. high is the index of the lowest rate that missed them in a majority of its probes,
+// or the number of rates. The search assumes that all rates below low meet the objectives and all rates above high miss
+// them.
 type bisection struct {
 	of        []votes
 	low, high int
-	tied      int // index of a rate with equally many keeping and missing probes, or -1
+	tied      int // index of a rate whose probes are tied, or -1
 }
 
 func newBisection(rates int) *bisection {
 	return &bisection{of: make([]votes, rates), low: -1, high: rates, tied: -1}
 }
 
-// add counts the outcome of a probe.
+// add adds the outcome of a probe.
 func (b *bisection) add(rate int, keeps bool) {
 	if keeps {
 		b.of[rate].keep++
 	} else {
 		b.of[rate].miss++
 	}
-	// A vote may break a tie or move either bound, so compute all three again.
+	// A vote may resolve a tie or move either bound, so compute all three from scratch.
 	b.low, b.high, b.tied = -1, len(b.of), -1
 	for i, v := range b.of {
 		switch {
@@ -225,8 +228,8 @@ func (b *bisection) add(rate int, keeps bool) {
 }
 
 // next returns the index of the next rate to probe, or -1 if the search is over. A tied rate comes first, then the
-// middle of the unknown rates. Then next confirms the two rates around the peak, until each has a majority of bestOf
-// probes.
+// middle of the rates between low and high. At the end, next repeats the rates low and high until more than half of
+// bestOf probes agree on each.
 func (b *bisection) next(bestOf int) int {
 	switch {
 	case b.tied >= 0:
@@ -242,8 +245,8 @@ func (b *bisection) next(bestOf int) int {
 	return -1
 }
 
-// advance replays the search from the outcomes of its probes and returns its state. The first probe without a known
-// outcome becomes Next.
+// advance computes the state of the search from the outcomes of its probes. The first probe without a known outcome
+// becomes Next.
 func (s *Search) advance(ended func(*Run) (Ended, bool, error)) *Search {
 	p := s.prober
 	out := &Search{System: s.System, Values: s.Values, Label: s.Label, Reason: v1alpha1.SearchGoesOn, prober: p}
@@ -270,8 +273,8 @@ func (s *Search) advance(ended func(*Run) (Ended, bool, error)) *Search {
 			return out.end(v1alpha1.SearchProbesExhausted, "%d/s in each region is kept, and what lies above is not known after %d probes: make maxProbes larger",
 				p.rates[b.low], len(out.Probes))
 		}
-		// Each further probe of a rate has a new seed. The seed depends only on the votes, so every process creates the
-		// same run.
+		// Each additional probe of a rate has a new seed. The seed depends only on the number of votes, so every process
+		// creates the same run.
 		run, err := p.run(p.rates[i], p.seed+int64(b.of[i].keep+b.of[i].miss))
 		if err != nil {
 			return out.end(v1alpha1.SearchProbeUnusable, "a probe cannot be made: %v", err)
@@ -308,12 +311,12 @@ func (s *Search) fewSamples() string {
 func (s *Search) end(reason v1alpha1.SearchReason, format string, args ...any) *Search {
 	s.Reason, s.Message = reason, fmt.Sprintf(format, args...)
 	if reason == v1alpha1.SearchProbeUnusable {
-		s.PeakRatePerSecond = 0 // the other probes may be just as wrong
+		s.PeakRatePerSecond = 0 // the cause may affect the other probes as well
 	}
 	return s
 }
 
-// Said lists the probes by their rate in each region, with their verdicts and the shares that committed.
+// Said lists the rates of the probes in each region, with their verdicts and the shares of transactions that committed.
 func (s *Search) Said() string {
 	var parts []string
 	for _, p := range s.Probes {
@@ -330,14 +333,14 @@ func (s *Search) Said() string {
 // percentOf formats parts per million as a percentage.
 func percentOf(ppm int64) string { return FormatNumber(float64(ppm)/1e4) + "%" }
 
-// share returns the rate of a point, rounded to an integer of at least 1.
+// share returns the rate at percent of the peak, rounded to an integer of at least 1.
 func share(peak int64, percent int32) int64 {
 	return max(1, int64(math.Round(float64(peak)*float64(percent)/100)))
 }
 
-// Advance returns the experiment advanced by the outcomes of finished runs: the state of its searches, and the runs of
-// all points with a known rate. ended returns the outcome of a run and whether it has finished, or an error if it could
-// not run.
+// Advance returns the experiment after the given outcomes of runs: with the state of its searches, and with the runs of
+// all points whose rate is known. ended returns the outcome of a run and whether the run has finished. It returns an
+// error if the run was not possible.
 func (e *Experiment) Advance(ended func(*Run) (Ended, bool, error)) *Experiment {
 	if len(e.Searches) == 0 {
 		return e
@@ -356,7 +359,8 @@ func (e *Experiment) Advance(ended func(*Run) (Ended, bool, error)) *Experiment 
 	return &out
 }
 
-// advance returns the point with its runs if the peak is known, or otherwise with the reason why it has none.
+// advance returns the point with its runs if the peak is known. Otherwise it returns the point with the reason why
+// there are no runs.
 func (p *Point) advance(s *Search, repetitions int) *Point {
 	out := *p
 	out.Runs = nil
@@ -378,7 +382,7 @@ func (p *Point) advance(s *Search, repetitions int) *Point {
 	return &out
 }
 
-// With is Advance with the outcomes in r.
+// With returns the experiment advanced by the outcomes in r; see Advance.
 func (e *Experiment) With(r *Results) *Experiment {
 	return e.Advance(func(run *Run) (Ended, bool, error) {
 		o, ok := r.outcomes[run]

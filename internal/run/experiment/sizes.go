@@ -8,7 +8,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// size counts the points before any point is created.
+// size computes the number of runs and checks it before any point is created.
 func (x *expansion) size(_ context.Context) {
 	each := int(x.object.Spec.Repetitions)
 	what := fmt.Sprintf("%d repetitions", each)
@@ -19,7 +19,7 @@ func (x *expansion) size(_ context.Context) {
 	n := len(x.Systems) * each
 	factors := []string{fmt.Sprintf("%d databases", len(x.Systems))}
 	for _, p := range x.Parameters {
-		n *= len(p.Values) // no overflow: each has at most 1,000 values, and n is checked in each iteration
+		n *= len(p.Values) // no overflow: a parameter has at most 1,000 values, and n is checked in each iteration
 		factors = append(factors, fmt.Sprintf("%d values of %s", len(p.Values), p.Name))
 		if n > MaxPoints {
 			break
@@ -33,12 +33,13 @@ func (x *expansion) size(_ context.Context) {
 	x.bytes()
 }
 
-// Limits for the manifests of all points together, in bytes of JSON. Kept manifests take about five bytes of memory per
-// byte. Checked manifests are a database with each run.
+// Limits for the manifests of all points together, in bytes of JSON. mostKeptBytes limits the manifests that stay in
+// memory, where each byte takes about five bytes. mostCheckedBytes limits the manifests that are validated: one
+// database with each run.
 const (
 	mostKeptBytes    = 24 << 20
 	mostCheckedBytes = 32 << 20
-	// mostValueBytes bounds a swept value, because labels and messages contain it.
+	// mostValueBytes is the maximum length of a swept value, because labels and messages contain it.
 	mostValueBytes = 1024
 )
 
@@ -63,8 +64,8 @@ func (x *expansion) bytes() {
 			}
 		}
 		if ofDatabase {
-			// Only parameters of the database multiply the number of distinct databases; runs on equal databases share the
-			// object.
+			// Only parameters of the database multiply the number of distinct databases. Runs with equal databases share the
+			// database object.
 			databases *= len(p.Values)
 		}
 		label += len(p.Name) + most
@@ -85,8 +86,8 @@ func (x *expansion) bytes() {
 	}
 }
 
-// Runs returns the number of runs of a spec, including all runs that searches may need, without expanding it. It
-// returns MaxPoints + 1 if there are more than MaxPoints.
+// Runs returns the number of runs of a spec without expanding it, including all runs that searches may need. It returns
+// MaxPoints + 1 if there are more than MaxPoints.
 func Runs(spec *v1alpha1.ExperimentSpec) int {
 	each := int(spec.Repetitions)
 	if s := spec.Search; s != nil {

@@ -49,7 +49,7 @@ func TestLargeSweeps(t *testing.T) {
 	}
 }
 
-// TestExpansionEnds: an expansion stops when its context is done, for example because the experiment was deleted.
+// TestExpansionEnds: an expansion stops when its context is done, for example because the Experiment was deleted.
 func TestExpansionEnds(t *testing.T) {
 	b, err := manifest.Load(strings.NewReader(small), check.Default(nil), "-")
 	if err != nil {
@@ -62,8 +62,8 @@ func TestExpansionEnds(t *testing.T) {
 	}
 }
 
-// TestLargestDatabases: for every engine, expanding an experiment on the largest databases that the API accepts costs
-// no more than planning them.
+// TestLargestDatabases: for every engine, the expansion of an experiment on the largest databases that the API accepts
+// takes no more time than planning them.
 func TestLargestDatabases(t *testing.T) {
 	var regions, links []string
 	for i := range 32 {

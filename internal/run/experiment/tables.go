@@ -16,20 +16,20 @@ import (
 	"github.com/geobench/geobench/internal/bench/plan"
 )
 
-// TableData is a table of an experiment with the values of its cells.
+// TableData is a table of an experiment with its evaluated cells.
 type TableData struct {
 	Name  string `json:"name"`
 	Title string `json:"title,omitempty"`
-	// Columns are the titles of the columns after the systems' column.
+	// Columns has the titles of the columns, without the first column, which has the systems.
 	Columns []string   `json:"columns"`
 	Rows    []TableRow `json:"rows"`
-	// Missing has the reasons for empty cells.
+	// Missing has the reasons why cells are empty.
 	Missing []string `json:"missing,omitempty"`
-	// Notes name the columns that use Invalid results.
+	// Notes describe the columns that use Invalid results.
 	Notes []string `json:"notes,omitempty"`
 }
 
-// TableRow is the row of a system. A cell without a value is empty.
+// TableRow is the row of a system. A cell without a value is "".
 type TableRow struct {
 	System string   `json:"system"`
 	Cells  []string `json:"cells"`
@@ -54,7 +54,7 @@ func (b *board) column(text string) (*column, error) {
 	return &column{b, compiled, program}, nil
 }
 
-// cell returns the value for a system.
+// cell returns the value of the column for a system.
 func (c *column) cell(ctx context.Context, system string) (ref.Val, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -64,8 +64,8 @@ func (c *column) cell(ctx context.Context, system string) (ref.Val, error) {
 	return value, cmp.Or(c.unsound, err)
 }
 
-// tables reports tables whose columns do not compile, exceed the limits, or name something that the experiment does not
-// have.
+// tables reports tables with columns that do not compile, exceed the limits, or refer to something that the experiment
+// does not have.
 func (x *expansion) tables(ctx context.Context) {
 	b := dryBoard(x.Experiment)
 	b.rows = true
@@ -87,7 +87,8 @@ func (x *expansion) tables(ctx context.Context) {
 	}
 }
 
-// tryColumn compiles a column, adds the steps of all its rows to steps, and evaluates it for each system.
+// tryColumn compiles a column, adds the maximum steps of all its rows to steps, and evaluates it for each system
+// without results.
 func (x *expansion) tryColumn(ctx context.Context, b *board, text string, steps *uint64) error {
 	b.wrong = nil
 	c, err := b.column(text)
@@ -106,7 +107,7 @@ func (x *expansion) tryColumn(ctx context.Context, b *board, text string, steps 
 		switch {
 		case b.wrong != nil:
 			return b.wrong
-		// Other errors may depend on results, which do not exist yet.
+		// Ignore other errors, because they may not occur with results.
 		case err != nil && strings.Contains(err.Error(), "index out of bounds"):
 			return err
 		}
@@ -114,7 +115,7 @@ func (x *expansion) tryColumn(ctx context.Context, b *board, text string, steps 
 	return nil
 }
 
-// Tables evaluates all tables over the results. Cells that are not evaluated before ctx is done stay empty.
+// Tables evaluates all tables over the results. Cells that were not evaluated when ctx is done stay empty.
 func (e *Experiment) Tables(ctx context.Context, r *Results) (out []TableData) {
 	if e.object == nil {
 		return nil
@@ -133,7 +134,7 @@ func (b *board) table(ctx context.Context, t *v1alpha1.Table) TableData {
 	}
 	for _, c := range t.Columns {
 		d.Columns = append(d.Columns, c.Title)
-		// Notes are per column, so forget the Invalid results that earlier columns used.
+		// Notes are per column, so reset the reasons that earlier columns recorded.
 		b.counted = nil
 		expression, err := b.column(c.Value)
 		for i := range d.Rows {

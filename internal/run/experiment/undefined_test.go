@@ -2,7 +2,7 @@ package experiment_test
 
 import "testing"
 
-// 0/0 is not a number: a claim that uses such a ratio has no result.
+// A claim that uses the undefined ratio 0/0 has no result.
 func TestClaimsOverUndefinedRatios(t *testing.T) {
 	for _, expression := range []string{
 		"!(spread(tput('near')) > 1.1)",

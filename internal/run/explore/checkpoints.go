@@ -6,12 +6,12 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 )
 
-// checkpointRetry is the pause before the next attempt if a node cannot write its state yet, because an operation is
-// incomplete.
+// checkpointRetry is the pause before a node tries again to write its state, if it could not do so because an operation
+// was incomplete.
 const checkpointRetry = 100 * time.Microsecond
 
-// writeCheckpoints has every node write its state one to ten times, at random times until a second after the last
-// transaction is sent.
+// writeCheckpoints schedules checkpoints: each node writes its state one to ten times, at random times until one second
+// after the last transaction is sent.
 func (e *execution) writeCheckpoints() {
 	r := newRNG(e.world.seed, streamCheckpoints)
 	for n := range geo.NodeID(e.world.topology.Nodes()) {
@@ -22,7 +22,8 @@ func (e *execution) writeCheckpoints() {
 	}
 }
 
-// writeCheckpoint has a node write its state as soon as it can. It gives up after the given number of attempts.
+// writeCheckpoint makes a node write its state as soon as the node can. It gives up after the given number of attempts.
+// If swap is set, the node continues from the written state.
 func (e *execution) writeCheckpoint(n geo.NodeID, swap bool, attempts int) {
 	// Checkpoint returns 0 for a node that is down or in the middle of an operation.
 	if size := e.sim.Checkpoint(n, swap); size > 0 {

@@ -11,31 +11,32 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// core is the second phase of a scenario. Regions are lost permanently, and the remaining regions must answer within
-// the promised time. The first phase only shows that everything is answered eventually, possibly minutes after the last
-// fault.
+// core is the second phase of a scenario. Some regions are lost permanently, and the remaining regions must answer
+// within the time that the engine promises. In contrast, the first phase shows only that every transaction is answered
+// eventually, possibly minutes after the last fault.
 type core struct {
-	// times of the loss, and of the start and end of the second load; begins is 0 without a core
+	// breaks is the time of the loss. begins and ends are the start and the end of the second load. begins is 0 if there
+	// is no second phase.
 	breaks, begins, ends time.Duration
 	faults               []fault       // the losses of regions
-	links                [][]geo.Link  // the links from breaks on, without loss and jitter
+	links                [][]geo.Link  // the links from breaks on, without packet loss and jitter
 	regions              []geo.Region  // the remaining regions
 	answers              time.Duration // the protocol's bound for answers; 0 if it promises none
 }
 
 const (
-	// coreCalm is the additional pause between the end of the first phase and the loss of regions.
+	// coreCalm is the pause after the first phase, in addition to twice its length, before regions are lost.
 	coreCalm = 5 * time.Second
-	// coreLength is the time during which clients send in the second phase. corePause is their minimum pause between two
-	// transactions, which keeps the load light.
+	// coreLength is the time during which clients send transactions in the second phase. corePause is the minimum pause
+	// between two transactions of a client, which keeps the load light.
 	coreLength = 3 * time.Second
 	corePause  = 200 * time.Millisecond
-	// coreSettles is the least time between the loss and the start of the clients.
+	// coreSettles is the minimum time between the loss and the start of the clients.
 	coreSettles = 10 * time.Second
 )
 
-// makeCore schedules the permanent loss of one or more regions, up to the number that the database survives. Regions
-// lost in the first phase count towards that number.
+// makeCore schedules the permanent loss of one or more regions, at most the number that the database tolerates. Regions
+// that were lost in the first phase count towards this number.
 func (w *world) makeCore(e *protocol.Engine, r *rand.Rand) {
 	s := e.Tolerance(w.topology, w.params)
 	lost := w.lost()
@@ -50,8 +51,8 @@ func (w *world) makeCore(e *protocol.Engine, r *rand.Rand) {
 		return
 	}
 	c := &w.core
-	// After a heal, a link may take as long as the cut lasted to deliver the messages that it held back. Waiting for
-	// twice the time avoids losing them with a region.
+	// After a heal, a link may need as much time as the cut lasted to deliver the messages that it held back. Wait for
+	// twice the time, so that these messages are not lost with a region.
 	c.breaks = 2*max(w.calm, w.load.until) + coreCalm
 	for _, a := range may {
 		c.faults = append(c.faults, fault{at: c.breaks, kind: lose, a: a})
@@ -65,7 +66,7 @@ func (w *world) makeCore(e *protocol.Engine, r *rand.Rand) {
 		}
 		row := slices.Clone(w.topology.Links[a])
 		for b := range row {
-			// With packet loss no bound on latency would hold.
+			// With packet loss, no bound on the latency would hold.
 			row[b].LossPPM, row[b].Jitter = 0, 0
 		}
 		c.links = append(c.links, row)
@@ -87,8 +88,8 @@ func (c *core) describe(b *strings.Builder, t *geo.Topology) {
 	b.WriteByte('\n')
 }
 
-// beginCore lets the clients of the remaining regions send again. Transactions that are still open then must also be
-// answered within the bound, counted from now.
+// beginCore lets the clients of the remaining regions send again. Transactions that are still unanswered must now also
+// be answered within the bound, which counts from the start of the second load.
 func (e *execution) beginCore() {
 	for _, region := range e.core.regions {
 		cl := e.clients[region]

@@ -11,27 +11,31 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// disks describes the disks of a scenario. sync is the duration of a sync, which delays a node's messages and answers.
-// share is the percentage of syncs that take this long; the other syncs take no time.
+// disks describes the disks of a scenario. sync is the duration of a slow sync, which delays a node's messages and
+// answers. share is the percentage of syncs that are slow. The other syncs take no time.
 type disks struct {
 	sync  time.Duration
 	share int64
 }
 
-// makeDisks gives every node a log wherever possible, on a disk that takes time to sync. When its node crashes, the
-// disk may lose some or all of the unsynced data. For a node, this covers a machine failure, a torn record, a full disk
-// and a failed sync. In a third of the scenarios of databases that survive it, a restarting node cannot read its log.
-// It cannot know which messages it sent earlier, so it stays down permanently, along with its region.
+// makeDisks gives every node a log wherever possible, on a disk whose syncs take time.
+//
+// When a node crashes, its disk may lose some or all of the unsynced data. From the node's view, this covers a machine
+// failure, a torn record, a full disk and a failed sync.
+//
+// In a third of the scenarios of databases that tolerate the loss of a region, a restarting node cannot read its log.
+// The node does not know which messages it sent before. So it must not rejoin, and its whole region stays down
+// permanently.
 func (w *world) makeDisks(e *protocol.Engine, r *rand.Rand) {
 	survival := e.Tolerance(w.topology, w.params)
 	lost := w.lost()
-	// Messages that a lost node sent to a node that is down are lost, too. Only engines that declare InFlight tolerate
-	// that, so others get no crashes.
+	// If a node is lost, so are its messages to nodes that are down at that time. Only engines that declare InFlight
+	// tolerate this, so scenarios of other engines with a lost region have no crashes.
 	if len(lost) > 0 && !survival.InFlight {
 		return
 	}
 	w.disks = disks{100 * time.Microsecond << r.IntN(6), 75}
-	if slow := newRNG(w.seed, streamSyncs); slow.IntN(2) > 0 { // longer than some timeouts, with no fast syncs between
+	if slow := newRNG(w.seed, streamSyncs); slow.IntN(2) > 0 { // longer than some timeouts, and every sync is slow
 		w.disks = disks{w.disks.sync << slow.IntN(5), 100}
 	}
 	if !w.durable {
@@ -52,7 +56,7 @@ func (w *world) makeDisks(e *protocol.Engine, r *rand.Rand) {
 }
 
 // lose makes the log of the first node that restarts in a region unreadable. If no node of the region restarts, lose
-// adds a crash.
+// adds a crash and a restart.
 func (w *world) lose(gone geo.Region, r *rand.Rand) {
 	t := w.topology
 	i := slices.IndexFunc(w.faults, func(f fault) bool { return f.kind == restart && t.RegionOf(f.node) == gone })
@@ -64,7 +68,7 @@ func (w *world) lose(gone geo.Region, r *rand.Rand) {
 	}
 	w.faults[i].kind, w.faults[i].a = unreadable, gone
 	at := w.faults[i].at
-	// The region is lost from then on: its nodes neither crash nor restart.
+	// Remove later crashes and restarts in the region, because the region is lost from then on.
 	w.faults = slices.DeleteFunc(w.faults, func(f fault) bool {
 		return (f.kind == crash || f.kind == restart) && f.at >= at && t.RegionOf(f.node) == gone
 	})
@@ -76,7 +80,7 @@ func (d disks) describe(b *strings.Builder) {
 	}
 }
 
-// crash stops a node, and loses a share of the data that it had not synced.
+// crash stops a node and removes a share of its unsynced data.
 func (e *execution) crash(f fault) {
 	if e.sim.Node(f.node).Dead {
 		return

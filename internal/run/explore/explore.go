@@ -27,55 +27,54 @@ type Config struct {
 	Engine *protocol.Engine
 	Seed   uint64
 	// Level is the isolation level that histories must satisfy. 0 stands for the level that the engine promises with the
-	// scenario's parameters.
+	// parameters of the scenario.
 	Level isolation.Level
 	// Broken is set for engines of package broken.
 	Broken bool
-	// Hostile changes the scenarios of all seeds to unusual ones. Duration parameters go down to the engine's minimum,
-	// there are up to five regions and up to three times as many cuts. Two regions are lost if the protocol survives
+	// Hostile makes the scenarios of all seeds unusual. Parameters that are durations go down to the engine's minimum.
+	// There are up to five regions, and up to three times as many cuts. Two regions are lost if the protocol tolerates
 	// that.
 	Hostile bool
-	// OnePartition generates scenarios with one partition and one replica per region, for engines that support nothing
-	// else.
+	// OnePartition restricts scenarios to one partition and one replica per region, for engines that support nothing else.
 	OnePartition bool
-	// Slow slows clients down: they send the same number of transactions in ten times the time, and the clients of every
+	// Slow prolongs the load: clients send the same number of transactions in ten times the time, and the clients of every
 	// second region only read. Cuts are long, so that leaders change under load.
 	Slow bool
-	// Core adds a second phase to the scenarios of databases that survive the loss of regions. After the last fault,
-	// links stop losing messages, and regions that the database survives without are lost permanently. The clients of the
-	// remaining regions then send again. Each of these transactions must be answered within the time that
+	// Core adds a second phase to the scenarios of databases that tolerate the loss of regions. After the last fault,
+	// links stop losing messages, and as many regions as the database tolerates may be lost permanently. The clients of
+	// the remaining regions then send again. Each of these transactions must be answered within the time that
 	// protocol.Tolerance promises.
 	Core bool
-	// Buggify makes replicas take rare actions at points that the seed enables (package buggify), until the last fault is
-	// over and the last transaction is sent. It changes nothing else about the scenario.
+	// Buggify makes replicas take rare actions at points that the seed enables (package buggify), until the last fault has
+	// ended and the last transaction was sent. The rest of the scenario is unchanged.
 	Buggify bool
-	// Disk changes the scenarios of all seeds. Nodes have logs wherever possible, and syncs take time. Nodes that crash
-	// lose unsynced data. Logs become unreadable if the database survives that.
+	// Disk changes the scenarios of all seeds. Nodes have logs wherever possible, and syncs take time. Crashing nodes lose
+	// unsynced data. If the database tolerates the loss of a region, logs may also become unreadable.
 	Disk bool
 	// Replace changes the scenarios of all seeds if the engine replaces lost nodes. No node has a log. Nodes lose their
-	// processes and memory, one after another or all of a region together, and empty nodes replace them. No region is
-	// lost permanently.
+	// processes and memory, one at a time or a whole region together, and empty nodes replace them. No region is lost
+	// permanently.
 	Replace bool
-	// Runs changes the scenarios of all seeds to resemble measured runs. Faults form a timeline like spec.faults of a
-	// BenchmarkRun, with every kind that simulations support, and the same injector plays them. Half of the scenarios use
-	// a run's workload, with checks of its invariants, and half an open loop.
+	// Runs makes the scenarios of all seeds resemble measured runs. Their faults form a timeline like spec.faults of a
+	// BenchmarkRun. It has every kind of fault that simulations support, and the injector of simulated runs plays it. Half
+	// of the scenarios use a workload of runs and check its invariants. Half of them have an open loop.
 	Runs bool
-	// Wide changes the scenarios of all seeds. Parameters take any value that the engine allows, with a uniform
-	// logarithm. Clients retry aborted transactions, and there are more and larger rows. Thresholds at which replicas
-	// change their behavior are small, and a second run with the same ids may follow.
+	// Wide changes the scenarios of all seeds. Parameters take any value that the engine allows, with a uniform logarithm.
+	// Clients retry aborted transactions. There are more and larger rows. Thresholds at which replicas change their
+	// behavior are small. A second run with the same transaction IDs may follow.
 	Wide bool
-	// Checkpoints makes every node write its state up to ten times. After a crash, nodes with logs start from a
-	// checkpoint. Half of the time a node continues from the state that it has just written. Nothing else about a
-	// scenario changes, except that a node restarts sooner from a shorter log.
+	// Checkpoints makes every node write its state up to ten times. After a crash, a node with a log starts from its last
+	// checkpoint. In half of the cases, a node continues from the state that it has just written. Apart from this, a
+	// scenario changes only in that restarts are faster, because the logs are shorter.
 	Checkpoints bool
-	// Invariants checks the replicas' invariants and rows after every step, so that violations show before they reach an
-	// answer. It does not change the scenario, but takes several times as long.
+	// Invariants checks the invariants of replicas and rows after every step, so that a violation is found before it
+	// affects an answer. The scenario does not change, but takes several times as long.
 	Invariants bool
-	// MaxEvents bounds the events of a scenario; 0 stands for 50 million, which take less than a minute. Scenarios that
-	// pass have at most 2 million. Without the bound, a protocol that loops would take hours to reach the end of
-	// patience.
+	// MaxEvents is the maximum number of events in a scenario; 0 stands for 50 million, which take less than a minute.
+	// Scenarios that pass have at most 2 million. Without this limit, an endless loop of a protocol would run for hours
+	// until patience ends.
 	MaxEvents uint64
-	// MaxBytes bounds the memory of the process, including concurrent scenarios; 0 stands for 3 GB.
+	// MaxBytes is the maximum memory of the process, including concurrent scenarios; 0 stands for 3 GB.
 	MaxBytes uint64
 	// Trace, if not nil, is called with a line for every event.
 	Trace func(line string)
@@ -93,43 +92,43 @@ type Result struct {
 	Checkpoints           bool
 	Runs, Wide            bool
 	Seed                  uint64
-	// Level is Config.Level.
+	// Level is the value of Config.Level.
 	Level isolation.Level
 	// World describes the scenario of the seed as text.
 	World string
-	// Problems are the problems found; empty if the seed passed.
+	// Problems has the problems that were found; empty if the seed passed.
 	Problems []Problem
 	// Invariant is the name of the first invariant that was violated, or empty.
 	Invariant string
-	// Anomaly is the anomaly of the history, or empty. Panic is the value with which the protocol panicked, or empty.
+	// Anomaly is the anomaly in the history, or empty. Panic is the text of the protocol's panic, or empty.
 	Anomaly history.Anomaly
 	Panic   string
 	// Premature is set if, at some time, copies differed although nothing was pending, unanswered or in flight. A driver
-	// that waits for a quiescent database would have compared the copies then. Only Janus promises to avoid that, so
+	// that waits for a quiescent database would have compared the copies at that time. Only Janus excludes this, so
 	// Premature alone is not a problem.
 	Premature bool
-	// Transactions is the number of transactions sent, Committed the number committed. Lost is set if a region was lost,
-	// Restarted if nodes crashed and restarted from their logs.
+	// Transactions is the number of transactions that clients sent, and Committed the number that committed. Lost is set
+	// if a region was lost. Restarted is set if nodes crashed and restarted from their logs.
 	Transactions, Committed int
 	Lost, Restarted         bool
-	// Torn counts the inputs that were lost from logs. Unread is set if a log could not be read.
+	// Torn is the number of inputs that were lost from logs. Unread is set if a log could not be read.
 	Torn   int
 	Unread bool
-	// Written counts the checkpoints. Largest is the size of the largest checkpoint, in bytes.
+	// Written is the number of checkpoints. Largest is the size of the largest one, in bytes.
 	Written, Largest int
-	// Replaced counts the nodes that were lost and replaced.
+	// Replaced is the number of nodes that were lost and replaced.
 	Replaced int
-	// Stragglers counts the nodes that lag permanently (protocol.Straggler).
+	// Stragglers is the number of nodes that lag permanently (protocol.Straggler).
 	Stragglers int
 	// Mended is the longest time from the start of a new incarnation until the database was fully replicated again.
 	Mended time.Duration
 	// Cored is set if there was a second phase (Config.Core). Slowest is the latency of its slowest transaction.
 	Cored   bool
 	Slowest time.Duration
-	// Virtual is the virtual time that passed, Events the number of simulated events.
+	// Virtual is the virtual time at the end, and Events the number of simulated events.
 	Virtual time.Duration
 	Events  uint64
-	// Marks counts the hits of coverage marks.
+	// Marks has the number of hits of each coverage mark.
 	Marks coverage.Hits
 }
 
@@ -140,27 +139,27 @@ type Problem struct {
 	Text string
 }
 
-// Run runs and judges the scenario of a seed. A panic of the engine is reported as a problem, and so is an engine that
-// accepts none of the topologies that the seed draws.
+// Run runs the scenario of a seed and checks the execution. It reports a panic of the engine as a problem. It also
+// reports a problem if the engine rejects all topologies that the seed draws.
 func Run(c Config) *Result {
 	w, err := newWorld(c)
 	if err != nil {
 		res := newResult(c)
-		res.problem(Unmade, "world: %v", err)
+		res.problem(Unmade, "scenario: %v", err)
 		return res
 	}
 	res, _ := w.run(c)
 	return res
 }
 
-// maxEvents is the default of Config.MaxEvents.
+// maxEvents is the default value of Config.MaxEvents.
 const maxEvents = 50_000_000
 
 func newResult(c Config) *Result {
 	return &Result{Engine: c.Engine.Name, Broken: c.Broken, Hostile: c.Hostile, Slow: c.Slow, Core: c.Core, Buggify: c.Buggify, Disk: c.Disk, Replace: c.Replace, Runs: c.Runs, Wide: c.Wide, Invariants: c.Invariants, Checkpoints: c.Checkpoints, Seed: c.Seed, Level: c.Level}
 }
 
-// run runs and judges the scenario. It also returns the execution.
+// run runs the scenario and checks the execution, which it also returns.
 func (w *world) run(c Config) (res *Result, e *execution) {
 	if c.MaxEvents == 0 {
 		c.MaxEvents = maxEvents
@@ -174,19 +173,19 @@ func (w *world) run(c Config) (res *Result, e *execution) {
 	e = newExecution(c, w, &res.Marks)
 	defer func() {
 		p := recover()
-		// Copy the counters before anything else: the caller needs them even if the protocol panicked halfway.
+		// Copy the counters first, because the caller needs them even if the protocol panicked.
 		res.Written, res.Largest = e.written, e.largest
 		res.Events, res.Torn, res.Replaced, res.Mended = e.sim.Events(), e.torn, e.replaced, e.mended
 		defer func() {
 			if b := e.sim.Broken(); b != nil {
 				res.Invariant = b.Name
-				// Insert the violation first. Later problems, including a panic, are usually its consequences.
+				// Insert the violation first, because later problems, including a panic, are usually its consequences.
 				res.Problems = slices.Insert(res.Problems, 0, Problem{Violated, "invariant: " + b.String()})
 			}
 		}()
 		switch p := p.(type) {
-		// The simulator panics with a Standstill if events at one instant never end. The protocol is at fault, but did not
-		// itself panic.
+		// The simulator panics with a Standstill if virtual time stops because the events of one instant never end. The
+		// protocol causes this, but has not panicked itself.
 		case nil:
 		case *sim.Standstill:
 			res.problem(Endless, "completion: %v", p)
@@ -206,42 +205,44 @@ func (w *world) run(c Config) (res *Result, e *execution) {
 	return res, e
 }
 
-// execution is a running scenario.
+// execution is a scenario during its execution.
 type execution struct {
 	*world
 	sim     *sim.Sim
 	layout  geo.Layout
 	taps    history.Taps
 	clients []*clients
-	// restless describes rows that changed although nothing was pending, unanswered or in flight; empty for none.
+	// restless describes a change of rows that happened although nothing was pending, unanswered or in flight; empty for
+	// none.
 	restless string
-	// misreported is the first figure that was not as declared; nil for none.
+	// misreported is the first error of a figure that differs from its declaration; nil for none.
 	misreported error
-	// submitted are the transactions that were sent, ordered by time; answers maps their IDs to their answers.
+	// submitted has the transactions that clients sent, ordered by time. answers maps their IDs to their answers.
 	submitted []call
 	answers   map[txn.ID]answer
-	// verdict is the verdict on the history; nil if the history was not judged.
+	// verdict is the result of the history check; nil if the history was not checked.
 	verdict *history.Verdict
-	// pending is the number of pending transactions when patience ended or everything was complete. It is stored, because
-	// an idle group may later elect a leader, which has pending work until it has learned the state of all members.
+	// pending is the number of pending transactions when patience ended or everything was complete. It is stored at that
+	// time because the number may grow again: an idle group may elect a leader, which has pending work until it knows the
+	// state of all members.
 	pending int
-	// injector plays the timeline; nil for none.
+	// injector injects the faults of the timeline; nil without a timeline.
 	injector *simulated.Injector
-	// torn counts the inputs that were lost from logs.
+	// torn is the number of inputs that were lost from logs.
 	torn int
 	// written and largest are defined as in Result.
 	written, largest int
-	// replaced counts the nodes that were lost and replaced.
+	// replaced is the number of nodes that were lost and replaced.
 	replaced int
-	// away counts lost nodes whose next incarnation has not started yet.
+	// away is the number of lost nodes whose next incarnation has not started yet.
 	away int
 	// mended is defined as in Result.
 	mended time.Duration
-	// marks counts coverage marks for Result. say reports the start of a fault to Config.Trace.
+	// marks counts the hits of coverage marks for Result. say reports the start of a fault to Config.Trace.
 	marks *coverage.Hits
 	say   func(fault)
-	// nextLosses are the nodes that may be lost as soon as all copies exist again; empty for none. lossRNG draws the time
-	// until their next incarnations.
+	// nextLosses are losses that may happen as soon as all copies exist again; empty for none. lossRNG draws the time from
+	// a loss to the next incarnation.
 	nextLosses []nextLoss
 	lossRNG    *rand.Rand
 	// second is set once the second run has started.
@@ -333,12 +334,12 @@ func (e *execution) inject(f fault) {
 	}
 }
 
-// run advances virtual time until everything is complete, at most to the end of patience or of the event budget.
+// run advances virtual time until everything is complete, patience has ended, or the limit of events is reached.
 func (e *execution) run(c Config, res *Result) {
-	// Overlapping cuts of a link end with the first heal, so no link is cut after the last heal.
+	// Overlapping cuts of a link end with its first heal, so no link is cut after the last heal.
 	calm := max(e.calm, e.load.until, e.core.ends, e.lastCall())
-	mark := uint64(0)     // event count at which memory is checked next
-	differed := uint64(0) // event count at which copies differed; while it is unchanged they still do
+	mark := uint64(0)     // event count at which to check the memory next
+	differed := uint64(0) // event count at which copies differed; the result holds until the next event
 	patient := calm + e.patience(c.Engine)
 	for e.sim.Now() < patient && e.sim.Events() < c.MaxEvents {
 		if e.sim.Events() >= mark {
@@ -353,16 +354,16 @@ func (e *execution) run(c Config, res *Result) {
 			continue
 		}
 		if e.stragglers() > 0 {
-			// The engine promises no completion with stragglers, so do not wait for it: see judgeCompletion.
+			// The engine does not promise completion with stragglers, so shorten the wait: see judgeCompletion.
 			patient = min(patient, calm+e.patience(c.Engine)/10)
 		}
-		// Comparing copies is expensive. Without an event since the last comparison, its result cannot have changed.
+		// A comparison of copies is expensive. Without an event since the last comparison, the result cannot have changed.
 		if e.open() == 0 && e.quiet() && differed != e.sim.Events() {
 			if e.converged().Passed {
 				break
 			}
 			differed = e.sim.Events()
-			// Copies may differ while messages are in flight. Only a difference without any is premature.
+			// Copies may differ while messages are in flight, so only a difference without any message in flight is premature.
 			res.Premature = res.Premature || !e.sim.Underway(e.sim.Now()+1)
 		}
 		e.sim.Run(e.sim.Now() + look)
@@ -373,28 +374,29 @@ func (e *execution) run(c Config, res *Result) {
 	}
 }
 
-// watch records whether the rows of a quiescent database change. First it waits for messages that were in flight, and
-// for everything that they cause, because such messages are not pending at any node. For example, a call from a lost
-// node may still be executed and replicated. Drivers wait in the same way.
+// watch records whether rows of a quiescent database change. It first waits for messages that are in flight, and for
+// all their effects, because no node counts such messages as pending. For example, a message from a lost node may still
+// be executed and replicated. Drivers wait in the same way.
 func (e *execution) watch(c Config) {
 	patient := e.sim.Now() + e.patience(c.Engine)
 	ends := func() bool { return e.sim.Now() >= patient || e.sim.Events() >= c.MaxEvents }
 	for followed := true; followed && !ends(); {
-		// Add 1 to include messages sent at this very instant: Underway counts only earlier ones.
+		// Underway counts messages sent before the given time, so add 1 to include messages sent at this instant.
 		quiet, operations := e.sim.Now()+1, e.sim.Operations()
 		for (e.sim.Underway(quiet) || !e.quiet()) && !ends() {
 			e.sim.Run(e.sim.Now() + look)
 		}
-		// Storage operations during the wait may have caused further messages, so wait for those, too.
+		// Storage operations during the wait may have sent further messages, so wait for these as well.
 		followed = e.sim.Operations() != operations
 	}
 	e.restless = simload.Restless(e.sim, e.topology)
 }
 
-// quiet reports whether all nodes that will still start have started, the timeline is over, and nothing is pending.
+// quiet reports whether all nodes that will still start have started, the timeline is over, and no node has pending
+// work.
 func (e *execution) quiet() bool { return e.away == 0 && e.played() && e.unfinished() == 0 }
 
-// unfinished returns the amount of pending work, without nodes that lag permanently.
+// unfinished returns the number of pending transactions at all nodes except those that lag permanently.
 func (e *execution) unfinished() int {
 	sum := e.sim.Pending()
 	for n := range geo.NodeID(e.topology.Nodes()) {
@@ -406,11 +408,11 @@ func (e *execution) unfinished() int {
 }
 
 // lags reports whether a node lags permanently in a scenario with small thresholds (wide.shrink). With the usual
-// thresholds no scenario is long enough to reach that state. There, a lagging node counts as a failure, because it
-// never finishes.
+// thresholds, no scenario is long enough for a node to fall behind permanently. If a node does so nevertheless, the
+// scenario fails because the node never completes its pending work.
 func (e *execution) lags(n geo.NodeID) bool { return e.wide.shrink > 0 && e.sim.Node(n).Lags }
 
-// stragglers counts the nodes that lag permanently.
+// stragglers returns the number of nodes that lag permanently.
 func (e *execution) stragglers() (count int) {
 	for n := range geo.NodeID(e.topology.Nodes()) {
 		if e.lags(n) {
@@ -420,7 +422,7 @@ func (e *execution) stragglers() (count int) {
 	return count
 }
 
-// open counts the transactions without an answer, plus the scripted transactions that have not been sent.
+// open returns the number of transactions without an answer, plus the scripted transactions that clients have not sent.
 func (e *execution) open() (n int) {
 	for _, c := range e.clients {
 		n += c.open
@@ -431,14 +433,14 @@ func (e *execution) open() (n int) {
 	return n
 }
 
-// converged checks that the copies of all live nodes are equal, except nodes that lag permanently.
+// converged checks that the copies of all live nodes are equal. It ignores nodes that lag permanently.
 func (e *execution) converged() workload.Check {
 	return audit.Converged(&e.layout, e.audits(func(n geo.NodeID) []store.ShardSums {
 		return audit.Digests(n, &e.layout, e.sim.Store(n), !e.wide.plain)
 	}))
 }
 
-// audits applies of to every live node that keeps up, and records a reason for each omitted node.
+// audits applies of to every live node that does not lag, and records why it omits each of the other nodes.
 func (e *execution) audits(of func(geo.NodeID) []store.ShardSums) (a audit.Audits) {
 	a.Out = make([]string, e.topology.Nodes())
 	for n := range geo.NodeID(e.topology.Nodes()) {
@@ -460,7 +462,7 @@ func (e *execution) audits(of func(geo.NodeID) []store.ShardSums) (a audit.Audit
 func (e *execution) judge(c Config, res *Result) {
 	e.countReplaced()
 	res.Stragglers = e.stragglers()
-	// The execution was cut short for lack of memory. It proves nothing about the protocol.
+	// The execution was stopped because it used too much memory. This shows nothing about the protocol.
 	if res.Has(Bloated) {
 		return
 	}
@@ -486,11 +488,12 @@ func (e *execution) judge(c Config, res *Result) {
 	if n, example := e.taps.Misclassified(); n > 0 {
 		res.problem(Misclassified, "class: %d committed transactions have a wrong Outcome.Class: %s", n, example)
 	}
-	// While a straggler's pending work is incomplete, other copies may differ as well; nothing is promised then.
+	// While a straggler has pending work, copies at other nodes may differ as well, and the engine makes no promise about
+	// them.
 	if check := e.converged(); !check.Passed && (res.Stragglers == 0 || e.complete()) {
 		res.problem(Diverged, "convergence: %s%s", check.Message, e.difference())
 	}
-	// The history may be wrong by design here, unless the caller demands a level.
+	// The database may lose acknowledged transactions by design, so skip the history unless the caller requires a level.
 	if e.loses(c.Engine) && c.Level == 0 {
 		return
 	}
@@ -505,12 +508,12 @@ func (e *execution) judge(c Config, res *Result) {
 	}
 }
 
-// complete reports whether every transaction is answered, and no node had pending work when the run ended. Nodes that
-// lag permanently do not count.
+// complete reports whether every transaction was answered and no node had pending work at the end. Nodes that lag
+// permanently are ignored.
 func (e *execution) complete() bool { return e.pending == 0 && e.open() == 0 }
 
-// judgeCompletion looks for missing and late answers. Engines promise answers after the loss of nodes and regions, but
-// not if a node lags permanently. With such nodes judge skips this check, and compares copies only if everything
+// judgeCompletion checks for missing and late answers. Engines promise answers after the loss of nodes and regions, but
+// not if a node lags permanently. In that case judge skips this check, and compares copies only if everything
 // completed.
 func (e *execution) judgeCompletion(c Config, res *Result) {
 	if e.pending > 0 {
@@ -524,7 +527,7 @@ func (e *execution) judgeCompletion(c Config, res *Result) {
 				"the last fault and the last transaction", cl.open, e.topology.Regions[r], e.patience(c.Engine))
 		}
 	}
-	// Any loss of a node may lose calls in flight, so refused and unknown outcomes are legitimate then.
+	// The loss of a node may lose transactions in flight, so refused and unknown outcomes are legitimate in that case.
 	if doubtful > 0 && !res.Lost && !res.Restarted && e.replaced == 0 && !e.loses(c.Engine) {
 		res.problem(Doubtful, "completion: %d transactions were refused or ended with an unknown outcome, "+
 			"although no node was lost", doubtful)
@@ -536,7 +539,7 @@ func (e *execution) judgeCompletion(c Config, res *Result) {
 	}
 }
 
-// difference returns a text with the first row on which two copies disagree, or an empty text.
+// difference describes the first row on which two copies disagree; empty if there is none.
 func (e *execution) difference() string {
 	first := map[int]geo.NodeID{}
 	name := e.taps.History.KeyName

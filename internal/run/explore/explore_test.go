@@ -21,11 +21,11 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/janus"
 )
 
-// seedsOfEngines is the number of seeds that are explored for each engine, once in normal and once in hostile
-// scenarios. make soak runs thousands.
+// seedsOfEngines is the number of seeds for each engine, in usual and again in hostile scenarios. make soak runs
+// thousands of seeds.
 const seedsOfEngines = 50
 
-// Every engine keeps its promises with these seeds.
+// Every engine satisfies all checks with these seeds.
 func TestEngines(t *testing.T) {
 	for _, e := range engines.All() {
 		for name, hostile := range map[string]bool{"usual": false, "hostile": true} {
@@ -44,7 +44,7 @@ func TestEngines(t *testing.T) {
 	}
 }
 
-// Seeds that once failed pass.
+// Seeds that failed with earlier versions of the engines pass.
 func TestSeedsThatFailed(t *testing.T) {
 	for name, tc := range map[string]struct {
 		engine  string
@@ -150,8 +150,8 @@ func TestSeedsThatFailed(t *testing.T) {
 	}
 }
 
-// Janus is quiescent only when its copies are equal: a node that knows a decision that others may lack has pending
-// work. In the scenarios of the last three seeds a node restarts so late that its peers no longer wait for it.
+// Janus is quiescent only once its copies are equal, because a node with a decision that other nodes may not know has
+// pending work. In the scenarios of the last three seeds, a node restarts so late that its peers no longer wait for it.
 func TestQuietCopiesAreEqual(t *testing.T) {
 	equal := func(r *Result) {
 		if r.Premature {
@@ -164,9 +164,9 @@ func TestQuietCopiesAreEqual(t *testing.T) {
 	}
 }
 
-// In these scenarios of Janus a region is lost when only some nodes know its decisions, and a coordinator may be silent
-// for 8 s. A node that takes over an instance sends the decision that it learns to all other nodes, so that they need
-// not take over in turn.
+// In these scenarios of Janus, a region is lost when only some nodes know its decisions, and a coordinator may be
+// silent for 8 s before another node takes over. The node that takes over an instance sends the decision to all other
+// nodes, so that they need not take over the instance one after another.
 func TestRecoveryTakesOneTurn(t *testing.T) {
 	for _, seed := range []uint64{16923, 18293} {
 		r := Run(Config{Engine: janus.Engine, Seed: seed})
@@ -179,7 +179,7 @@ func TestRecoveryTakesOneTurn(t *testing.T) {
 	}
 }
 
-// worldOf returns the scenario of a seed, and fails the test if there is none.
+// worldOf returns the scenario of a seed, and fails the test if the engine rejects all draws.
 func worldOf(t *testing.T, c Config) *world {
 	t.Helper()
 	w, err := newWorld(c)
@@ -189,8 +189,8 @@ func worldOf(t *testing.T, c Config) *world {
 	return w
 }
 
-// A group soon elects a leader although lost packets cause delays above its election timeout, which is a tenth of the
-// delay here. With timeouts that did not grow it took four minutes.
+// A group soon elects a leader although retransmissions of lost packets delay messages beyond its election timeout,
+// which is a tenth of the link delay here. With constant timeouts, the election took four minutes.
 func TestElectionsEnd(t *testing.T) {
 	e, _ := engines.Lookup("geogauss")
 	if r := Run(Config{Engine: e, Seed: 1123, Hostile: true}); !r.Passed() || r.Virtual > 20*time.Second {
@@ -198,8 +198,8 @@ func TestElectionsEnd(t *testing.T) {
 	}
 }
 
-// Topologies and parameters that an engine refuses are drawn again, depending on the seed alone; accepted draws stay
-// unchanged. An engine that refuses everything fails the seed.
+// If an engine rejects a topology or its parameters, they are drawn again, and the new draw depends only on the seed.
+// Accepted draws do not change. If the engine rejects everything, the seed fails.
 func TestRefusedTopologies(t *testing.T) {
 	picky := *broken.ReadCommitted
 	for name, refuse := range map[string]func(*geo.Topology) bool{
@@ -240,13 +240,13 @@ func TestRefusedTopologies(t *testing.T) {
 		return &protocol.TopologyError{Field: "spec.regions", Message: "there are none such"}
 	}
 	r := Run(Config{Engine: &picky, Seed: 7})
-	want := "WRONG: world: engine read-committed takes none of the 1000 topologies and parameters that seed 7 draws; of the last one it says spec.regions: there are none such"
+	want := "WRONG: scenario: engine read-committed takes none of the 1000 topologies and parameters that seed 7 draws; of the last one it says spec.regions: there are none such"
 	if r.Passed() || !strings.Contains(r.String(), want) {
 		t.Errorf("got %v, want %q", r, want)
 	}
 }
 
-// The explorer catches an engine that omits the class of transactions whose footprints are hints.
+// The explorer detects an engine that omits the class of transactions whose footprints are hints.
 func TestClassesAreChecked(t *testing.T) {
 	e := *calvin.Engine
 	e.New = func(c protocol.Config) protocol.Replica {
@@ -267,8 +267,8 @@ func TestClassesAreChecked(t *testing.T) {
 	}
 }
 
-// The explorer catches a database that writes rows after it has answered and does not count them as pending. It accepts
-// a database that counts them.
+// The explorer detects a database that writes rows after its answer and does not count these writes as pending. It
+// accepts a database that counts them.
 func TestQuietDatabasesAreStill(t *testing.T) {
 	alone := uint64(1) // the first seed whose scenario has a single node, so that no copies can differ
 	for worldOf(t, Config{Engine: broken.NearbyReads, Seed: alone, OnePartition: true}).topology.Nodes() > 1 {
@@ -291,7 +291,8 @@ func TestQuietDatabasesAreStill(t *testing.T) {
 	}
 }
 
-// tardy is a replica that writes a row half a second after it receives a transaction.
+// tardy is a replica that writes a row half a second after it receives a transaction. With counts set, it counts the
+// outstanding writes as pending.
 type tardy struct {
 	protocol.Replica
 	config protocol.Config
@@ -323,7 +324,7 @@ func (r *tardy) Pending() int {
 	return r.Replica.Pending()
 }
 
-// classless is the environment of a replica that answers without a class.
+// classless is the environment of a replica. It removes the class from the replica's answers.
 type classless struct{ protocol.Env }
 
 func (c classless) Reply(o txn.Outcome) {
@@ -331,7 +332,7 @@ func (c classless) Reply(o txn.Outcome) {
 	c.Env.Reply(o)
 }
 
-// losesSome reports whether any of the first scenarios loses a region.
+// losesSome reports whether a region is lost in any of the first scenarios.
 func losesSome(t *testing.T, c Config, worlds uint64) bool {
 	for c.Seed = 1; c.Seed <= worlds; c.Seed++ {
 		if len(worldOf(t, c).lost()) > 0 {
@@ -344,19 +345,20 @@ func losesSome(t *testing.T, c Config, worlds uint64) bool {
 // leastHunted is the minimum number of scenarios in which each faulty variant is tested.
 const leastHunted = 4
 
-// passed has the seed after which the hunt starts, for variants that fail in few scenarios. One of the next dozen seeds
-// catches each of them. For all other variants the hunt starts with seed 1.
+// passed has, for variants that fail in few scenarios, the last seed before the hunt starts. Each variant is caught by
+// one of the next dozen seeds. For all other variants the hunt starts with seed 1.
 var passed = map[string]uint64{
 	"coco-applied-on-arrival": 28, "coco-committed-in-one-region": 28, "coco-rows-only": 28, "coco-undrained": 28,
 	"minerva-cut-without-proof": 12, "oceanvista-late-s-phase": 8, "oceanvista-visible-before-stable": 109, "primary-early-handover": 100, "sdur-certified-one-way": 58,
 	"sdur-completed-at-first-vote": 12, "snapshot": 12, "spanner-released-at-prepare": 8, "spanner-stale-lease": 88,
 }
 
-// Each faulty variant is caught, with symptoms of its own fault only. docs/correctness.md has the table, and geobench
-// explore --broken prints it, from at least 50 scenarios per variant. Here the hunt stops soon after the first catch.
+// Each faulty variant is caught, and shows only symptoms of its own fault. docs/correctness.md has the table of
+// symptoms, which geobench explore --broken prints from at least 50 scenarios for each variant. In this test, the hunt
+// ends soon after the first catch.
 func TestBrokenEnginesAreCaught(t *testing.T) {
 	for name, tc := range map[string]struct {
-		within int      // the number of seeds, including skipped seeds
+		within int      // the maximum number of seeds, including skipped ones
 		wrong  []string // the allowed problems; the first must be found
 	}{
 		"read-committed":                 {20, []string{"not strict-serializable (the history is read-committed): lost-update", "convergence", "not strict-serializable"}},
@@ -399,7 +401,7 @@ func TestBrokenEnginesAreCaught(t *testing.T) {
 		"sdur-leaps-over-reads":          {50, []string{"not serializable", "panic: store: version"}},
 		"sdur-leaps-over-writes":         {50, []string{"not "}},
 		"sdur-newest-cut":                {50, []string{"not serializable"}},
-		// Stores refuse versions that arrive out of order.
+		// A store panics if versions arrive out of order.
 		"sdur-certified-one-way":          {100, []string{"not ", "panic: store: version"}},
 		"sdur-completed-at-first-vote":    {50, []string{"not ", "panic: store: version"}},
 		"sdur-forgets-pending":            {50, []string{"not ", "panic: store: version", "convergence", "completion"}},
@@ -415,7 +417,7 @@ func TestBrokenEnginesAreCaught(t *testing.T) {
 		"sunstorm-unvalidated":            {20, []string{"not "}},
 		"sunstorm-rows-only":              {50, []string{"not "}},
 		"sunstorm-nobody-dies":            {20, []string{"completion"}},
-		// A server that issues already written functors again answers their clients twice.
+		// A server that issues functors again after they were written answers their clients twice.
 		"oceanvista-late-writes":           {20, []string{"convergence", "not ", "pending", "history", "panic: sim: node"}},
 		"oceanvista-evaluated-on-arrival":  {20, []string{"convergence", "not ", "pending", "history", "panic: sim: node"}},
 		"oceanvista-forgotten-functors":    {20, []string{"convergence", "not ", "completion", "pending", "history", "panic: sim: node"}},
@@ -452,7 +454,7 @@ func TestBrokenEnginesAreCaught(t *testing.T) {
 	}
 }
 
-// The test above covers all faulty variants, and no manifest can select one.
+// The test above covers all faulty variants, and manifests cannot select any of them.
 func TestBrokenEnginesCannotBeChosen(t *testing.T) {
 	if n := len(broken.All()); n != 60 {
 		t.Errorf("there are %d broken databases", n)
@@ -464,7 +466,7 @@ func TestBrokenEnginesCannotBeChosen(t *testing.T) {
 	}
 }
 
-// An engine that panics fails its seed, and the description of the failure has the command that reproduces it.
+// A panic of the engine fails the seed, and the description of the failure has the command that reproduces it.
 func TestPanicIsAFailure(t *testing.T) {
 	e := *broken.ReadCommitted
 	e.New = func(c protocol.Config) protocol.Replica { return panicking{broken.ReadCommitted.New(c)} }
@@ -477,7 +479,7 @@ func TestPanicIsAFailure(t *testing.T) {
 	}
 }
 
-// An engine that loops fails its seed as endless, quickly, whether or not the loop uses simulated CPU time.
+// An engine with an endless loop soon fails its seed, whether or not the loop uses simulated CPU time.
 func TestEndlessCirclesAreFailures(t *testing.T) {
 	for name, tc := range map[string]struct {
 		seed uint64
@@ -505,7 +507,7 @@ type circling struct {
 func (c circling) Submit(*txn.Transaction) { c.Fire(protocol.Timer{}) }
 func (c circling) Fire(t protocol.Timer)   { c.env.After(0, t) }
 
-// The replay command of a level that is weaker than the default includes that level.
+// If the required level is weaker than the default, the replay command contains the level.
 func TestReplaySaysTheLevel(t *testing.T) {
 	r := Run(Config{Engine: broken.Snapshot, Broken: true, Seed: 2, OnePartition: true, Level: isolation.SnapshotIsolation})
 	if want := "geobench explore --broken --engine snapshot --seed 2 --level snapshot-isolation --trace"; r.Replay() != want {
@@ -522,7 +524,7 @@ type panicking struct{ protocol.Replica }
 
 func (panicking) Pending() int { panic("out of ideas") }
 
-// The same seed gives the same execution, line by line, and another seed a different execution.
+// The same seed yields the same execution, line by line. Another seed yields another execution.
 func TestReproducible(t *testing.T) {
 	run := func(e *protocol.Engine, seed uint64) (sum uint64, lines int) {
 		h := fnv.New64a()
@@ -589,10 +591,11 @@ func TestHostileWorlds(t *testing.T) {
 	}
 }
 
-// Seeds give scenarios of all kinds. Apart from the engine's decisions, they are the same for all engines.
+// The seeds cover all kinds of scenarios. Apart from choices that depend on the engine, scenarios are the same for all
+// engines.
 func TestWorlds(t *testing.T) {
 	all := engines.All()
-	// The first of the engines accepts the first draw; all others are compared with it.
+	// Sort an engine first that accepts the first draw, because all other engines are compared with it.
 	slices.SortStableFunc(all, func(a, b *protocol.Engine) int {
 		draws := func(e *protocol.Engine) int {
 			if e.CheckTopology != nil || e.Loses != nil {
@@ -609,7 +612,7 @@ func TestWorlds(t *testing.T) {
 			worlds[i] = worldOf(t, Config{Engine: e, Seed: seed})
 			first := newParams(Config{Engine: e, Seed: seed}, newRNG(seed, streamParams))
 			if e.Accepts(worlds[0].topology, first) != nil || e.Loses != nil && e.Loses(first) {
-				continue // it draws other topologies
+				continue // the engine rejects this draw and gets another one
 			}
 			if a, b := worlds[0], worlds[i]; a.topology.Nodes() != b.topology.Nodes() || a.load != b.load {
 				t.Fatalf("seed %d makes different worlds for %s and %s", seed, all[0].Name, e.Name)
@@ -680,7 +683,7 @@ func TestWorlds(t *testing.T) {
 	if len(seen) != 18 {
 		t.Errorf("some kinds of worlds were not made: %v", seen)
 	}
-	delete(seen, "crashes") // a scenario may have several crashes
+	delete(seen, "crashes") // a scenario may have several crashes, so their number is not comparable
 	for what, n := range seen {
 		if n < 10 || n == 300 {
 			t.Errorf("%s: %d of 300 worlds", what, n)

@@ -10,8 +10,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/primary"
 )
 
-// miscounting is a primary that reports its pending transactions as the counter commits. The counter falls back to 0
-// when they finish.
+// miscounting is a primary that reports its number of pending transactions as the counter commits. This value decreases
+// when they finish, which a counter must not do.
 type miscounting struct{ *primary.Replica }
 
 func (m miscounting) Readings(dst []protocol.Reading) []protocol.Reading {
@@ -31,8 +31,8 @@ func (v inventive) Readings(dst []protocol.Reading) []protocol.Reading {
 	return append(v.Replica.Readings(dst), protocol.Reading{Name: "wonders", Value: 1})
 }
 
-// A counter that falls and an undeclared reading are separate problems. Every scenario shows them, and they shrink like
-// any other problem.
+// A counter that decreases and an undeclared reading are reported as separate kinds of problems. Every scenario of
+// these engines shows them, and they can be shrunk like other problems.
 func TestMisreportedFiguresAreTold(t *testing.T) {
 	for name, tc := range map[string]struct {
 		replica func(*primary.Replica) protocol.Replica
@@ -60,7 +60,7 @@ func TestMisreportedFiguresAreTold(t *testing.T) {
 }
 
 // No engine reports a figure that differs from its declaration, even if nodes are lost and replaced, restart from logs
-// and checkpoints, or reload rows for a second run.
+// and checkpoints, or load the rows again for a second run.
 func TestFiguresOfEngines(t *testing.T) {
 	for _, e := range engines.All() {
 		t.Run(e.Name, func(t *testing.T) {

@@ -14,25 +14,25 @@ import (
 // Catch describes how a faulty variant was detected.
 type Catch struct {
 	broken.Database
-	// Seeds is the number of seeds that ran, Caught the number that failed.
+	// Seeds is the number of seeds that ran. Caught is the number of seeds that failed.
 	Seeds, Caught int
 	// First is the first failing result; nil if there is none.
 	First *Result
 	// Anomalous is the first result whose history has an anomaly; nil if there is none.
 	Anomalous *Result
-	// Anomalies counts the seeds by the anomaly of their history. Diverged counts the seeds with copies that differ.
-	// Incomplete counts the seeds that did not finish, or answered too late.
+	// Anomalies has the number of seeds for each anomaly in the history. Diverged is the number of seeds with different
+	// copies. Incomplete is the number of seeds that did not finish or answered too late.
 	Anomalies            map[history.Anomaly]int
 	Diverged, Incomplete int
 }
 
-// ConfigOf returns the configuration of scenarios in which the variant fails.
+// ConfigOf returns the configuration of the scenarios in which a faulty variant fails.
 func ConfigOf(d broken.Database) Config {
 	return Config{Engine: d.Engine, Broken: true, OnePartition: d.OnePartition, Hostile: d.Hostile, Slow: d.Slow, Core: d.Core}
 }
 
-// Hunt runs seeds of a faulty variant in the scenarios that worlds configures (see ConfigOf). It calls each, if not
-// nil, with every result.
+// Hunt runs seeds of a faulty variant in the scenarios of the configuration worlds (see ConfigOf). It calls each, if
+// not nil, with every result.
 func Hunt(ctx context.Context, d broken.Database, worlds Config, seeds Seeds, each func(*Result)) Catch {
 	c := Catch{Database: d, Anomalies: map[history.Anomaly]int{}}
 	Soak(ctx, worlds, seeds, func(r *Result) {
@@ -62,7 +62,7 @@ func Hunt(ctx context.Context, d broken.Database, worlds Config, seeds Seeds, ea
 	return c
 }
 
-// String describes the fault of the variant, the seed that first caught it, and the symptoms, in a few lines.
+// String describes the fault of the variant, the first seed that caught it, and the symptoms, in a few lines.
 func (c *Catch) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n", c.Name, c.Mistake)

@@ -14,7 +14,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/primary"
 )
 
-// Every engine's replicas have invariants to check.
+// Every engine's replicas implement protocol.Checked.
 func TestEveryEngineIsChecked(t *testing.T) {
 	for _, e := range engines.All() {
 		c := Config{Engine: e, Seed: 1, Invariants: true}
@@ -25,7 +25,7 @@ func TestEveryEngineIsChecked(t *testing.T) {
 	}
 }
 
-// Checking invariants does not change a scenario.
+// The checks of invariants do not change a scenario.
 func TestChecksChangeNothing(t *testing.T) {
 	for _, e := range engines.All() {
 		c := Config{Engine: e, Seed: 7, Invariants: true}
@@ -41,7 +41,8 @@ func TestChecksChangeNothing(t *testing.T) {
 	}
 }
 
-// shy is a primary whose replicas break an invariant: each reports a different number where all must agree.
+// shy is a primary whose replicas violate an invariant: all nodes must report the same number, but each reports its
+// own.
 type shy struct {
 	*primary.Replica
 	self uint64
@@ -51,7 +52,8 @@ func (s shy) Check(c *invariant.Checker) { c.Agree(lie, "the number of everybody
 
 var lie = invariant.New("test.everybody-is-one", "all nodes have the same number")
 
-// A violated invariant is the first problem of a result, and its text has the engine, node, time, invariant and values.
+// A violated invariant is the first problem of a result. Its text contains the engine, the node, the time, the
+// invariant and the values.
 func TestBrokenInvariantIsTold(t *testing.T) {
 	e := primary.Engine.Variant("shy", func(c protocol.Config) protocol.Replica {
 		return shy{primary.Engine.New(c).(*primary.Replica), uint64(c.Self)}
@@ -74,7 +76,8 @@ func TestBrokenInvariantIsTold(t *testing.T) {
 	}
 }
 
-// Faulty variants break invariants if their fault shows in a copy or a counter, without any history check.
+// A faulty variant violates an invariant if its fault affects a copy or a counter. This is detected without a check of
+// the history.
 func TestBrokenDatabasesBreakInvariants(t *testing.T) {
 	all := broken.All()
 	for name, tc := range map[string]struct {
@@ -102,7 +105,7 @@ func TestBrokenDatabasesBreakInvariants(t *testing.T) {
 	}
 }
 
-// The table in the docs has exactly the program's invariants, in the same order.
+// The table in docs/correctness.md has exactly the invariants of the program, in the same order.
 func TestInvariantsAreInTheDocs(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/correctness.md")
 	if err != nil {

@@ -19,31 +19,31 @@ import (
 
 // load describes the clients of each region.
 type load struct {
-	bank bool // SmallBank, else key-value
-	// groups is set if key-value transactions also use rows of groups, and rows whose keys they read from other rows.
+	bank bool // SmallBank; otherwise key-value transactions
+	// groups is set if key-value transactions also use rows in groups, and rows whose keys they read from other rows.
 	groups bool
-	// appends is set if some of them insert a row after the last row of an initially empty group. An engine that
-	// validates only the rows that a scan returned then shows write skew.
+	// appends is set if some key-value transactions insert a row after the last row of a group that is initially empty.
+	// This reveals engines that validate only the rows which a scan returned: they show write skew.
 	appends bool
-	// pairs is set if most transactions on groups write to two groups, or scan two.
+	// pairs is set if most transactions on groups write to two groups or scan two groups.
 	pairs bool
 	// readers is set if the clients of every second region only read, one row or customer at a time.
 	readers bool
-	// rows is the number of rows, or of customers.
+	// rows is the number of rows, or of SmallBank's customers.
 	rows    int
 	clients int // per region
 	think   time.Duration
-	until   time.Duration // clients stop sending at this time
-	// run is the workload of a run; nil for the explorer's transactions.
+	until   time.Duration // time at which clients stop sending
+	// run is a workload of runs; nil for the explorer's own transactions.
 	run workload.Workload
-	// every is the mean time between two transactions of a region in an open loop; 0 for a closed loop.
+	// every is the mean time between two arrivals in a region in an open loop; 0 for a closed loop.
 	every time.Duration
 }
 
-// maxSent bounds the transactions of a client, so that the history stays short even on a fast network.
+// maxSent is the maximum number of transactions of a client. It keeps the history short even on a fast network.
 const maxSent = 60
 
-// slowness is the factor by which slow scenarios prolong the sending phase.
+// slowness is the factor by which slow scenarios prolong the time during which clients send.
 const slowness = 10
 
 func newLoad(r *rand.Rand, scale time.Duration) load {
@@ -80,13 +80,13 @@ func (l *load) what() string {
 	return what
 }
 
-// clientOf returns the number of the client, within its region, that sent a transaction.
+// clientOf returns the number, within its region, of the client that sent a transaction.
 func (l *load) clientOf(id txn.ID) uint32 {
-	// Inverts the numbering in Fire: the low 40 bits are sent*clients + client + 1.
+	// Invert the numbering in Fire: the low 40 bits of the ID are sent*clients + client + 1.
 	return uint32((uint64(id)&(1<<40-1) - 1) % uint64(l.clients))
 }
 
-// bankProcedures are SmallBank's procedures with their traced forms; bankNumbers maps their names to numbers. The
+// bankProcedures has SmallBank's procedures and their traced forms. bankNumbers maps their names to their numbers. The
 // key-value procedures use the same numbers, so a scenario registers only one of the two sets.
 var (
 	bankProcedures = txn.NewRegistry(history.TraceAll(smallbank.Procedures()...)...)
@@ -109,7 +109,7 @@ func (l *load) procedures() *txn.Registry {
 	return simload.Traced
 }
 
-// keyName returns the function that names rows in explanations, or nil for the default.
+// keyName returns the function that names rows in explanations; nil stands for the default.
 func (l *load) keyName() func(txn.Key) string {
 	if l.run != nil {
 		return l.run.KeyName
@@ -120,7 +120,7 @@ func (l *load) keyName() func(txn.Key) string {
 	return nil
 }
 
-// fill loads the rows.
+// fill loads the rows into the stores of all nodes.
 func (l *load) fill(layout geo.Layout, s *sim.Sim) {
 	t := layout.Topology
 	if l.run != nil {
@@ -167,8 +167,8 @@ func (l *load) next(r *rand.Rand, id txn.ID) *txn.Transaction {
 	return t
 }
 
-// nextBank returns the procedure and arguments of a random SmallBank transaction. Most of the procedures are equally
-// likely.
+// nextBank returns the procedure and the arguments of a random SmallBank transaction. Most procedures have the same
+// probability.
 func (l *load) nextBank(r *rand.Rand) (txn.ProcID, []byte) {
 	a, b := uint64(r.IntN(l.rows)), uint64(r.IntN(l.rows))
 	two := bankArgs(a, b)
@@ -192,17 +192,17 @@ func (l *load) nextBank(r *rand.Rand) (txn.ProcID, []byte) {
 	return bankNumbers["amalgamate"], two
 }
 
-// groupsOf is the number of groups of a scenario, groupRows the number of rows in each.
+// groupsOf is the number of groups that have rows at the start. groupRows is the number of rows in each of them.
 const (
 	groupsOf  = 4
 	groupRows = 6
-	// appended is the number of further groups, which are empty at first.
+	// appended is the number of additional groups, which are empty at the start.
 	appended = 2
 )
 
-// nextGroups returns a call of simload's procedure on groups. It inserts, deletes and changes rows. It scans a part of
-// a group, or its first or last row, alone or together with other rows. It also uses rows whose keys depend on earlier
-// reads.
+// nextGroups returns a random call of simload's procedure on groups. The call inserts, deletes or changes rows. Or it
+// scans a part of a group or its first or last row, alone or together with other rows. Some calls use rows whose keys
+// depend on earlier reads.
 func (l *load) nextGroups(r *rand.Rand) string {
 	if l.pairs && r.IntN(4) > 0 {
 		return l.nextPairs(r)
@@ -237,7 +237,7 @@ func (l *load) nextGroups(r *rand.Rand) string {
 	}
 }
 
-// nextRows returns a call of simload's procedure: reads, transfers, blind writes, deletions, aborts or failures.
+// nextRows returns a random call of simload's procedure: reads, transfers, blind writes, deletions, aborts or failures.
 func (l *load) nextRows(r *rand.Rand) string {
 	if l.groups && r.IntN(3) > 0 {
 		return l.nextGroups(r)
@@ -265,33 +265,34 @@ func (l *load) nextRows(r *rand.Rand) string {
 	}
 }
 
-// clients are the clients of one region. Each client sends a transaction, waits for the answer, thinks, and repeats.
-// Clients with a script send its transactions at the scripted times, or after the previous answer if that is later.
+// clients are the clients of one region. Each client sends a transaction, waits for the answer, pauses, and repeats. A
+// client with a script sends the transactions of the script at the scripted times, or after the previous answer if that
+// is later.
 type clients struct {
 	*execution
 	region geo.Region
 	env    protocol.ClientEnv
 	rng    *rand.Rand
 	stream uint32
-	script [][]call // by client, the remaining calls; nil if clients draw their transactions
-	// generator generates the transactions of a run's workload; nil without one.
+	script [][]call // the remaining calls by client; nil if clients draw their transactions
+	// generator generates the transactions of a workload of runs; nil if there is none.
 	generator workload.Generator
-	sent      []uint64 // by client
-	waits     []bool   // by client, set while it waits for an answer
-	// tries holds, by client, the last transaction, which the client may retry.
+	sent      []uint64 // number of transactions sent, by client
+	waits     []bool   // by client, whether it waits for an answer
+	// tries has, by client, the last transaction, in case the client retries it.
 	tries []*txn.Transaction
 	open  int
-	// outcomes counts answers by status.
+	// outcomes has the number of answers by status.
 	outcomes [txn.Unknown + 1]int
-	// last is the time until which clients send in the second phase; 0 before that phase. asked is, by client, the time
-	// at which it sent its transaction in that phase.
+	// last is the time until which clients send in the second phase; 0 before that phase. asked has, by client, the time
+	// at which it sent its transaction in the second phase.
 	last  time.Duration
 	asked []time.Duration
 	// slowest is the latency of the slowest transaction of the second phase.
 	slowest time.Duration
 }
 
-// arrival is the timer of an open loop. The timers of clients are the clients' numbers.
+// arrival is the number of the timer of an open loop. All other timers have the number of a client.
 const arrival = 1 << 63
 
 // Start implements protocol.Client. Clients start at random times within 10 ms.
@@ -305,8 +306,8 @@ func (c *clients) Start() {
 	}
 }
 
-// pause schedules the next transaction of client i: at the time that its script states, or after the drawn pause if it
-// has no script.
+// pause schedules the next transaction of client i: at the scripted time or, if the client has no script, after the
+// drawn pause.
 func (c *clients) pause(i int, drawn time.Duration) {
 	if c.script == nil {
 		c.env.After(drawn, protocol.Timer{Arg: uint64(i)})
@@ -320,15 +321,16 @@ func (c *clients) arrive() {
 	c.env.After(time.Duration(c.rng.ExpFloat64()*float64(c.load.every)), protocol.Timer{Arg: arrival})
 }
 
-// Fire implements protocol.Client. Either a client has finished thinking, or a transaction of an open loop arrives. A
-// client without an outstanding request sends an arriving transaction; without such a client it is dropped.
+// Fire implements protocol.Client. Either the pause of a client has ended, or a transaction of an open loop arrives.
+// The first client without an outstanding transaction sends the arriving one. If there is no such client, the arrival
+// is dropped.
 func (c *clients) Fire(t protocol.Timer) {
 	i := t.Arg
 	if i == arrival {
 		if c.env.Now() >= c.load.until {
 			return
 		}
-		// Schedule the next arrival before sending: arrivals of an open loop do not depend on answers.
+		// Schedule the next arrival first, because arrivals in an open loop do not depend on answers.
 		c.arrive()
 		free := slices.Index(c.waits, false)
 		if free < 0 {
@@ -339,18 +341,18 @@ func (c *clients) Fire(t protocol.Timer) {
 	switch {
 	case c.last > 0 && (c.script != nil || c.env.Now() < c.last):
 		c.asked[i] = c.env.Now()
-	// A script ends with its last call, so no time or count limits it.
+	// A script ends with its last call, so no time or number of transactions limits it.
 	case c.script != nil:
 	case c.last > 0, c.env.Now() >= c.load.until, c.sent[i] == maxSent:
 		return
 	}
 	var x *txn.Transaction
 	switch id := txn.MakeID(c.stream, c.sent[i]*uint64(c.load.clients)+i+1); {
-	// clientOf recovers the client from this number. The 1 keeps the number different from 0.
+	// clientOf recovers the client from this number. Adding 1 ensures that the number is not 0.
 	case c.script == nil && c.generator != nil:
 		x = &txn.Transaction{ID: id}
 		c.generator.Next(int(i), c.env.Now(), x)
-	// A retry has a new ID and a higher attempt number, as in a real client.
+	// A retry has a new ID and a higher attempt number, like a retry of a real client.
 	case c.script == nil && c.tries[i] != nil && c.tries[i].Attempt > 0:
 		t := c.tries[i]
 		x = &txn.Transaction{ID: id, Proc: t.Proc, Args: t.Args, Attempt: t.Attempt}
@@ -363,7 +365,7 @@ func (c *clients) Fire(t protocol.Timer) {
 	if err := c.load.procedures().Prepare(x); err != nil {
 		panic(fmt.Sprintf("explore: %v", err))
 	}
-	// retry changes this copy; x itself belongs to the database once it is submitted.
+	// Keep a copy for a retry, because x belongs to the database once it is submitted.
 	c.tries[i] = &txn.Transaction{Proc: x.Proc, Args: x.Args, Attempt: x.Attempt}
 	c.sent[i]++
 	c.open++
@@ -390,12 +392,13 @@ func (c *clients) Complete(o txn.Outcome) {
 	if c.last > 0 {
 		pause += corePause
 	}
-	// Pause after a refused or unknown outcome. Otherwise a client of an unavailable database would use up its
-	// transactions at once.
+	// Pause after a refused or unknown outcome. Without the pause, the clients of an unavailable database would send all
+	// their transactions at once.
 	if o.Status > txn.Aborted {
 		pause += 10 * time.Millisecond
 	}
-	// In an open loop arrivals schedule the next transaction, not answers; the second phase and scripts are closed loops.
+	// In an open loop, arrivals schedule the next transaction, and answers do not. The second phase and scripts are always
+	// closed loops.
 	if c.load.every == 0 || c.script != nil || c.last > 0 {
 		c.pause(int(i), pause)
 	}

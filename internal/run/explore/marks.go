@@ -8,28 +8,28 @@ import (
 	"github.com/geobench/geobench/internal/base/coverage"
 )
 
-// Reach records the coverage marks that the scenarios of some engines have hit (package coverage).
+// Reach records which coverage marks the scenarios of some engines have hit (package coverage).
 type Reach struct {
 	rows map[*coverage.Mark]*reached
-	// seeds counts the scenarios by engine; the empty name counts all of them.
+	// seeds has the number of scenarios by engine, and under the empty name the number of all scenarios.
 	seeds map[string]int
 	// engines are the names of the explored engines.
 	engines []string
-	// points is set if replicas take rare actions on purpose, which have separate marks (package buggify).
+	// points is set if the scenarios use Config.Buggify. Its rare actions have their own marks.
 	points bool
-	// replaced is set if lost nodes are replaced, which also has separate marks.
+	// replaced is set if the scenarios use Config.Replace. Replacements of nodes have their own marks.
 	replaced bool
 }
 
 type reached struct{ worlds, hits int64 }
 
-// NewReach returns an empty Reach. engines names all engines that will be explored. points and replaced state whether
-// the scenarios use Config.Buggify and Config.Replace.
+// NewReach returns an empty Reach. engines has the names of all engines that will be explored. points and replaced
+// state whether the scenarios use Config.Buggify and Config.Replace.
 func NewReach(engines []string, points, replaced bool) *Reach {
 	return &Reach{rows: map[*coverage.Mark]*reached{}, seeds: map[string]int{}, engines: engines, points: points, replaced: replaced}
 }
 
-// Add adds the hits of a scenario.
+// Add adds the hits in a scenario.
 func (c *Reach) Add(r *Result) {
 	c.seeds[r.Engine]++
 	c.seeds[""]++
@@ -46,8 +46,8 @@ func (c *Reach) Add(r *Result) {
 	}
 }
 
-// marks returns the marks that the scenarios should hit: the marks of the engines and, if all is set, the marks of
-// shared packages. It also returns every other mark that was hit.
+// marks returns the marks that the scenarios should hit. These are the marks of the engines and, if all is set, the
+// marks of shared packages. marks also returns every other mark that was hit.
 func (c *Reach) marks(all bool) (marks []*coverage.Mark) {
 	known := map[string]bool{}
 	for _, e := range c.engines {
@@ -61,8 +61,8 @@ func (c *Reach) marks(all bool) (marks []*coverage.Mark) {
 	return marks
 }
 
-// Unhit returns the marks that the scenarios should have hit and did not. If all is set, it includes the marks of
-// shared packages.
+// Unhit returns the marks that the scenarios should hit but did not. If all is set, it includes the marks of shared
+// packages.
 func (c *Reach) Unhit(all bool) (unhit []*coverage.Mark) {
 	for _, p := range c.marks(all) {
 		if c.rows[p] == nil {
@@ -72,12 +72,12 @@ func (c *Reach) Unhit(all bool) (unhit []*coverage.Mark) {
 	return unhit
 }
 
-// Table returns the marks, sorted by name, as a Markdown table: for each mark, how many of 1,000 scenarios hit it, and
-// the number of hits per 1,000 scenarios. The numbers refer to the scenarios of the mark's engine or, for marks of
-// shared packages, of all engines.
+// Table returns the marks, sorted by name, as a Markdown table. For each mark, the table has the number of scenarios
+// with a hit and the number of hits, both per 1,000 scenarios. They refer to the scenarios of the mark's engine or, for
+// marks of shared packages, to all scenarios.
 func (c *Reach) Table(all bool) string {
 	var b strings.Builder
-	b.WriteString("| mark | what has happened | of 1,000 worlds | hits in 1,000 worlds |\n|---|---|---|---|\n")
+	b.WriteString("| mark | event | scenarios in 1,000 that hit the mark | hits in 1,000 scenarios |\n|---|---|---|---|\n")
 	for _, p := range c.marks(all) {
 		r, seeds := c.rows[p], c.seeds[p.Part()]
 		if seeds == 0 {
@@ -91,8 +91,8 @@ func (c *Reach) Table(all bool) string {
 	return b.String()
 }
 
-// perThousand formats n per 1,000 of `of`. Values below ten have two significant digits, so that a rare mark is not
-// shown as 0.
+// perThousand formats n/of as a number per 1,000. Values below ten have two significant digits, so that a rare mark is
+// not shown as 0.
 func perThousand(n int64, of int) string {
 	x := 1000 * float64(n) / float64(max(1, of))
 	if x == 0 || x >= 10 {

@@ -14,7 +14,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/janus"
 )
 
-// Counting marks does not change a scenario.
+// Counting the hits of marks does not change a scenario.
 func TestMarksChangeNothing(t *testing.T) {
 	c := Config{Engine: janus.Engine, Seed: 5, Hostile: true, MaxEvents: 50_000_000, MaxBytes: maxBytes}
 	run := func(hits *coverage.Hits) (r Result) {
@@ -37,8 +37,8 @@ func TestMarksChangeNothing(t *testing.T) {
 	}
 }
 
-// With Config.Buggify a scenario changes, the same way each time, and the result reports the deliberate actions. No
-// engine fails.
+// Config.Buggify changes a scenario deterministically, and the result lists the rare actions that were taken. No engine
+// fails.
 func TestPoints(t *testing.T) {
 	fired, differ := map[*buggify.Point]bool{}, false
 	for _, e := range engines.All() {
@@ -78,7 +78,7 @@ func TestPoints(t *testing.T) {
 	}
 }
 
-// Unhit returns marks that no scenario has hit, and shared marks only if all engines were explored.
+// Unhit returns marks that no scenario has hit. It returns marks of shared packages only if all is set.
 func TestUnhitMarksAreNamed(t *testing.T) {
 	reach := NewReach([]string{"janus"}, false, false)
 	var missed *coverage.Mark
@@ -110,14 +110,14 @@ func TestUnhitMarksAreNamed(t *testing.T) {
 	}
 }
 
-// docs/correctness.md has the table of all marks. geobench explore --probes prints it.
+// docs/correctness.md has the table of all marks, which geobench explore --probes prints.
 func TestMarksAreDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/correctness.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	known := map[string]bool{}
-	for _, i := range invariant.All() { // invariants have a separate table
+	for _, i := range invariant.All() { // invariants have their own table
 		known[i.Name] = true
 	}
 	for _, p := range coverage.All() {
@@ -142,7 +142,7 @@ func TestMarksAreDocumented(t *testing.T) {
 		if e.Name == "slog" { // slog consists mostly of code that it shares with Detock
 			n += parts["locallog"]
 		}
-		if e.Name == "calvin" { // Calvin's log is in a separate package
+		if e.Name == "calvin" { // the log of Calvin is in its own package
 			n += parts["batchlog"]
 		}
 		if n < 10 {

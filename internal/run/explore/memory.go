@@ -5,13 +5,13 @@ import (
 	"runtime/metrics"
 )
 
-// maxBytes is the default of Config.MaxBytes. A passing scenario takes less than 200 MB.
+// maxBytes is the default value of Config.MaxBytes. A scenario that passes takes less than 200 MB.
 const maxBytes = 3 << 30
 
 // memoryEvents is the number of events between two memory checks.
 const memoryEvents = 1 << 16
 
-// heapInUse is the metric for the bytes of live objects and of garbage that has not been collected.
+// heapInUse is the metric of the heap's size in bytes: live objects, and garbage that has not been collected yet.
 const heapInUse = "/memory/classes/heap/objects:bytes"
 
 // bloated returns the heap size in bytes, and reports whether it exceeds most even after a garbage collection.

@@ -7,26 +7,26 @@ import (
 	"time"
 )
 
-// Least is a minimal failing scenario. It has the same problem as the scenario of a seed, and no part can easily be
-// removed from it.
+// Least is a minimal failing scenario. It has the same problem as the scenario of a seed, and the search found no
+// further part that can be removed.
 type Least struct {
-	// Result is the result of the minimal scenario, First the result of the seed's scenario.
+	// Result is the result of the minimal scenario. First is the result of the seed's scenario.
 	*Result
 	First *Result
-	// Runs counts the scenarios that were tried.
+	// Runs is the number of scenarios that the search tried.
 	Runs int
-	// Exhausted reports that minimization stopped because its event budget ran out.
+	// Exhausted is set if the search stopped because its event budget was used up.
 	Exhausted bool
-	// Drawn is set if the seed's scenario fails only as drawn, and not when a script makes clients send the same
-	// transactions. Nothing was removed then.
+	// Drawn is set if the seed's scenario fails only with drawn transactions, and not when a script makes clients send the
+	// same transactions. The search removes nothing in this case.
 	Drawn bool
 
 	config    Config
-	before    Sizes // of the seed's scenario
+	before    Sizes // sizes of the seed's scenario
 	execution *execution
 }
 
-// Sizes counts the parts of a scenario.
+// Sizes has the numbers of parts of a scenario.
 type Sizes struct{ Regions, Nodes, Transactions, Faults int }
 
 func (s Sizes) sum() int { return s.Regions + s.Nodes + s.Transactions + s.Faults }
@@ -38,18 +38,18 @@ func (e *execution) sizes() Sizes {
 	}
 }
 
-// Sizes returns the sizes of the minimal scenario and of the seed's scenario. A cut with its heal counts as one fault,
-// and so does a crash with its restart.
+// Sizes returns the sizes of the minimal scenario and of the seed's scenario. A cut and its heal count as one fault,
+// and so do a crash and its restart.
 func (l *Least) Sizes() (least, first Sizes) { return l.execution.sizes(), l.before }
 
-// compared describes the parts of the seed's scenario that the minimal scenario still has.
+// compared states which share of the seed's scenario is left in the minimal scenario.
 func (l *Least) compared() string {
 	least, first := l.Sizes()
 	return fmt.Sprintf("%d of %d transactions, %d of %d faults, %d of %d regions, %d of %d nodes", least.Transactions, first.Transactions,
 		least.Faults, first.Faults, least.Regions, first.Regions, least.Nodes, first.Nodes)
 }
 
-// note returns the reason why the scenario may not be minimal, or an empty string.
+// note states why the scenario may not be minimal; empty if there is no such reason.
 func (l *Least) note() string {
 	switch {
 	case l.Exhausted:
@@ -60,7 +60,7 @@ func (l *Least) note() string {
 	return ""
 }
 
-// Trace runs the minimal scenario again and passes a line for each event to line.
+// Trace runs the minimal scenario again and calls line with a line for each event.
 func (l *Least) Trace(line func(string)) {
 	c := l.config
 	c.Trace = line
@@ -73,7 +73,7 @@ type happening struct {
 	text string
 }
 
-// schedule returns requests, answers and faults, ordered by time.
+// schedule returns transactions, answers and faults, ordered by time.
 func (e *execution) schedule() (told []happening) {
 	t := e.topology
 	add := func(at time.Duration, format string, args ...any) {
@@ -90,7 +90,7 @@ func (e *execution) schedule() (told []happening) {
 		if a, ok := e.answers[c.id]; ok {
 			add(a.at, "%v is %v", c.id, a.status)
 		} else {
-			// Show a missing answer at the end of the run, which is how long the client has waited.
+			// Show a missing answer at the end of the run, because the client has waited until then.
 			add(e.sim.Now(), "%v has no answer", c.id)
 		}
 	}
@@ -98,10 +98,10 @@ func (e *execution) schedule() (told []happening) {
 	return told
 }
 
-// String describes the minimal scenario and lists its events, ordered by time.
+// String describes the minimal scenario and lists its transactions, answers and faults, ordered by time.
 func (l *Least) String() string {
 	var b, world strings.Builder
-	fmt.Fprintf(&b, "%s, seed %d: the least of %d worlds in which the same goes wrong has %s\n", l.Engine, l.Seed, l.Runs, l.compared())
+	fmt.Fprintf(&b, "%s, seed %d: the minimal failing scenario has %s (%d scenarios were tried)\n", l.Engine, l.Seed, l.compared(), l.Runs)
 	if note := l.note(); note != "" {
 		fmt.Fprintf(&b, "  %s\n", note)
 	}

@@ -13,11 +13,11 @@ import (
 	"github.com/geobench/geobench/internal/engine/sim"
 )
 
-// maxDrawn bounds the messages drawn on a page. The minutes of protocol activity after the last answer do not help to
-// explain the problem.
+// maxDrawn is the maximum number of messages in a diagram. The minutes of protocol activity after the last answer do
+// not help to explain the problem.
 const maxDrawn = 700
 
-// maxSeen bounds the observed events that are kept for drawing.
+// maxSeen is the maximum number of events that are recorded for a diagram.
 const maxSeen = 200_000
 
 // WritePage writes an HTML page with a space-time diagram of the minimal scenario's execution.
@@ -31,13 +31,13 @@ func (l *Least) WritePage(to io.Writer) error {
 	}
 	res, e := l.execution.world.clone().run(c)
 	d := e.diagram(seen)
-	d.Title = fmt.Sprintf("%s, seed %d: the least failing world", l.Engine, l.Seed)
+	d.Title = fmt.Sprintf("%s, seed %d: the minimal failing scenario", l.Engine, l.Seed)
 	var network strings.Builder
 	e.describe(&network)
 	e.core.describe(&network, e.topology)
 	d.Facts = []string{
 		strings.ReplaceAll(strings.TrimSpace(network.String()), "\n", "; ") + "; " + e.load.what(),
-		fmt.Sprintf("Of %d worlds that were tried this is the least in which the same goes wrong as in that of the seed. It has %s.", l.Runs, l.compared()),
+		fmt.Sprintf("This is the minimal scenario that fails in the same way as that of the seed, of %d that were tried. It has %s.", l.Runs, l.compared()),
 		"Again: " + l.command() + " --shrink",
 	}
 	if note := l.note(); note != "" {
@@ -49,7 +49,7 @@ func (l *Least) WritePage(to io.Writer) error {
 	return d.Write(to)
 }
 
-// diagram draws an execution from all its observed events.
+// diagram returns the space-time diagram of an execution, given all its observed events.
 func (e *execution) diagram(seen []sim.Observation) *tracediagram.Diagram {
 	t := e.topology
 	d := &tracediagram.Diagram{Simulated: true}
@@ -63,7 +63,7 @@ func (e *execution) diagram(seen []sim.Observation) *tracediagram.Diagram {
 		faults = lane("faults", false)
 	}
 	for r, name := range t.Regions {
-		// A region without a submitted transaction gets no lane, so its clients take no space.
+		// A region whose clients sent no transaction needs no lane for clients.
 		if slices.ContainsFunc(e.submitted, func(c call) bool { return c.region == geo.Region(r) }) {
 			clients[geo.Region(r)] = lane("clients of "+name, false)
 		}
@@ -100,7 +100,7 @@ func (e *execution) diagram(seen []sim.Observation) *tracediagram.Diagram {
 	}
 	end = max(end, e.lastAnswer())
 	for _, h := range e.schedule() {
-		if h.at > end { // the minutes after the last answer are not drawn
+		if h.at > end { // the diagram ends soon after the last answer
 			h.at, h.text = end, fmt.Sprintf("%s by %.3f ms", h.text, float64(h.at)/1e6)
 		}
 		d.Story = append(d.Story, tracediagram.Moment{At: h.at, Text: h.text})
@@ -108,7 +108,7 @@ func (e *execution) diagram(seen []sim.Observation) *tracediagram.Diagram {
 	return d
 }
 
-// lastAnswer returns the time of the last answer to a transaction, or 0 without one.
+// lastAnswer returns the time of the last answer to a transaction, or 0 if there is none.
 func (e *execution) lastAnswer() (at time.Duration) {
 	for _, a := range e.answers {
 		at = max(at, a.at)
@@ -116,7 +116,7 @@ func (e *execution) lastAnswer() (at time.Duration) {
 	return at
 }
 
-// bar returns the bar of a transaction. The bar of an unanswered transaction extends to the end of the drawing.
+// bar returns the bar of a transaction. The bar of an unanswered transaction extends to the end of the diagram.
 func (e *execution) bar(c *call, lane int, end time.Duration) tracediagram.Bar {
 	what := e.load.describe(c)
 	b := tracediagram.Bar{
@@ -144,7 +144,7 @@ func shorten(label string) string {
 }
 
 // drawMessages draws the messages between nodes and the coverage marks that nodes hit. It returns the time at which the
-// last drawn message ends.
+// last drawn message arrives.
 func (e *execution) drawMessages(d *tracediagram.Diagram, nodes map[geo.NodeID]int, seen []sim.Observation) (end time.Duration) {
 	type sending struct {
 		from, to geo.NodeID
@@ -167,12 +167,12 @@ func (e *execution) drawMessages(d *tracediagram.Diagram, nodes map[geo.NodeID]i
 		case sim.Receives:
 		case sim.Sends:
 			way := sending{o.Node, o.Peer, o.At}
-			// A received message is drawn when its receipt is visited. Only messages that were never received are drawn here.
+			// Draw a received message when the loop reaches its receipt. Here, draw only messages that no node received.
 			if received[way] > 0 {
 				received[way]--
 				continue
 			}
-			// A lost message has no arrival, so its line stops after a third of the way.
+			// A lost message has no arrival time, so end its line after a third of the way.
 			m = tracediagram.Message{From: nodes[o.Node], To: nodes[o.Peer], Sent: o.At, Received: o.At + e.topology.Link(o.Node, o.Peer).Delay/3, Lost: true}
 		default:
 			continue
@@ -191,7 +191,7 @@ func (e *execution) drawMessages(d *tracediagram.Diagram, nodes map[geo.NodeID]i
 	return end
 }
 
-// drawClients draws the transactions from clients to nodes, and the answers to clients.
+// drawClients draws transactions from clients to nodes, and the answers to the clients.
 func (e *execution) drawClients(d *tracediagram.Diagram, nodes map[geo.NodeID]int, seen []sim.Observation, bars map[txn.ID]int) {
 	for _, o := range seen {
 		switch o.Kind {
@@ -200,7 +200,7 @@ func (e *execution) drawClients(d *tracediagram.Diagram, nodes map[geo.NodeID]in
 			d.Messages = append(d.Messages, tracediagram.Message{From: i, FromBar: true, To: nodes[o.Node], Sent: d.Bars[i].From, Received: o.At, Text: d.Bars[i].Text})
 		case sim.Replies:
 			a, ok := e.answers[o.Outcome.ID]
-			// A client takes the first answer. Replies that a node sent after that answer have no arrow.
+			// The client uses only the first answer. Draw no arrow for replies that were sent after it arrived.
 			if i := bars[o.Outcome.ID]; ok && a.at >= o.At {
 				d.Messages = append(d.Messages, tracediagram.Message{From: nodes[o.Node], To: i, ToBar: true, Sent: o.At, Received: a.at, Text: d.Bars[i].Text})
 			}
@@ -208,7 +208,8 @@ func (e *execution) drawClients(d *tracediagram.Diagram, nodes map[geo.NodeID]in
 	}
 }
 
-// drawFaults draws all faults in their own lane, and the downtime of nodes in the lanes of the nodes.
+// drawFaults draws all faults in a lane of their own, and the time during which nodes are down in the lanes of these
+// nodes.
 func (e *execution) drawFaults(d *tracediagram.Diagram, lane int, nodes map[geo.NodeID]int, end time.Duration) {
 	t := e.topology
 	down := func(n geo.NodeID, from, to time.Duration, open bool, what string) {
@@ -237,7 +238,7 @@ func (e *execution) drawFaults(d *tracediagram.Diagram, lane int, nodes map[geo.
 		if f.kind == cut {
 			to = e.healed(f)
 		}
-		// A crash without a restart is a pair of length one. The node stays down.
+		// A crash without a restart has no partner in its group, so the node stays down.
 		open := f.kind.loss() || f.kind == crash && len(pair) == 1
 		if open {
 			to = max(end, f.at)
@@ -258,7 +259,7 @@ func (e *execution) drawFaults(d *tracediagram.Diagram, lane int, nodes map[geo.
 		if !f.kind.loss() {
 			continue
 		}
-		// Losses of the first phase already have a bar from the loop above.
+		// The loop above has already drawn the losses of the first phase.
 		if slices.Contains(e.core.faults, f) {
 			bar(f, max(end, f.at), true)
 		}
@@ -270,8 +271,8 @@ func (e *execution) drawFaults(d *tracediagram.Diagram, lane int, nodes map[geo.
 	}
 }
 
-// healed returns the time at which a cut ends: the first heal of the link after it, even if that heal belongs to
-// another cut.
+// healed returns the time at which a cut ends. This is the first heal of the link after the cut, even if that heal
+// belongs to another cut.
 func (e *execution) healed(f fault) time.Duration {
 	for _, g := range e.faults {
 		if g.kind == heal && g.at >= f.at && (g.a == f.a && g.b == f.b || g.a == f.b && g.b == f.a) {

@@ -13,19 +13,19 @@ import (
 
 // Progress is the progress of an exploration. It is stored in a file, so that another process can resume it.
 type Progress struct {
-	// Build identifies the program that explores. Results of different builds must not be combined.
+	// Build identifies the program that explores. Results of different builds must not be mixed.
 	Build string `json:"build"`
-	// Worlds describes the scenarios. Seeds are the seeds for each engine.
+	// Worlds describes the kind of scenarios. Seeds are the seeds to run for each engine.
 	Worlds string `json:"worlds"`
 	Seeds  Seeds  `json:"seeds"`
-	// Done has a summary for each engine of the leading seeds that have run.
+	// Done has, for each engine, a summary of the seeds that have already run. These are always the first ones of Seeds.
 	Done []*Summary `json:"done"`
 
 	path string
 }
 
-// OpenProgress reads the progress of an exploration from a file, or creates the file. It returns an error that
-// describes the difference if the file belongs to another exploration.
+// OpenProgress reads the progress of an exploration from a file, or creates the file. If the file belongs to another
+// exploration, it returns an error that describes the difference.
 func OpenProgress(path, build, worlds string, seeds Seeds) (*Progress, error) {
 	p := &Progress{Build: build, Worlds: worlds, Seeds: seeds, path: path}
 	text, err := os.ReadFile(path)
@@ -40,7 +40,7 @@ func OpenProgress(path, build, worlds string, seeds Seeds) (*Progress, error) {
 		return nil, fmt.Errorf("%s is not the progress of an exploration: %w", path, err)
 	}
 	for _, differs := range []struct{ what, is, want string }{
-		{"build is", old.Build, build}, {"worlds are", old.Worlds, worlds}, {"seeds are", old.Seeds.String(), seeds.String()},
+		{"build is", old.Build, build}, {"scenarios are", old.Worlds, worlds}, {"seeds are", old.Seeds.String(), seeds.String()},
 	} {
 		if differs.is != differs.want {
 			return nil, fmt.Errorf("%s is of another exploration: its %s %q, not %q; name another file, or delete this one", path, differs.what, differs.is, differs.want)
@@ -50,7 +50,7 @@ func OpenProgress(path, build, worlds string, seeds Seeds) (*Progress, error) {
 	return p, nil
 }
 
-// Of returns the summary of an engine's seeds that have run; it creates one if needed.
+// Of returns the summary of the seeds of an engine that have run. It creates the summary if there is none.
 func (p *Progress) Of(engine string) *Summary {
 	if i := slices.IndexFunc(p.Done, func(s *Summary) bool { return s.Engine == engine }); i >= 0 {
 		return p.Done[i]

@@ -10,29 +10,32 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// lossRetry is the interval at which a pending loss checks whether all copies exist again.
+// lossRetry is the interval at which a delayed loss checks whether all copies exist again.
 const lossRetry = 20 * time.Millisecond
 
-// lostWhenWhole loses a node right after the database reports full replication. It detects nodes that report this too
-// early, which matters only just before the next loss.
-var lostWhenWhole = buggify.NewReplaced("explore.lost-when-whole", "A node is lost within a millisecond of all copies being there again")
+// lostWhenWhole is the rare action of losing a node right after the database reports full replication. It reveals nodes
+// that report full replication too early, which has consequences only if the next loss follows at once.
+var lostWhenWhole = buggify.NewReplaced("explore.lost-when-whole",
+	"A node is lost within a millisecond after all copies are complete again")
 
-// nextLoss is a node that may be lost as soon as all copies exist again, with the random generator that decides it.
+// nextLoss is a loss that may happen as soon as all copies exist again. chance decides at random whether it does.
 type nextLoss struct {
 	loss   fault
 	chance *buggify.Node
 }
 
-// makeLosses lets nodes lose their processes and memory and be replaced, if the engine declares them replaceable. It
-// draws one to four losses of one node, or of all nodes of a region that the database survives without. An engine
-// promises to tolerate one loss at a time, so vanish delays a loss until the database is fully replicated. Links may be
-// cut meanwhile, but nothing else is lost in such a scenario.
+// makeLosses makes nodes lose their processes and memory, if the engine declares them replaceable; new incarnations
+// replace them.
+//
+// It draws one to four losses. Each affects one node or all nodes of a region, provided that the database tolerates the
+// loss of the region. Engines tolerate only one loss at a time, so vanish delays a loss until the database is fully
+// replicated. In such a scenario, links may be cut, but nothing else is lost.
 func (w *world) makeLosses(e *protocol.Engine, r *rand.Rand) {
 	may := e.Replaceable(w.topology, w.params)
 	if len(may) == 0 {
 		return
 	}
-	// A node with a log would restart from it and not be replaced.
+	// A node with a log would restart from the log instead of being replaced.
 	w.durable = false
 	w.faults = slices.DeleteFunc(w.faults, func(f fault) bool { return f.kind != cut && f.kind != heal && f.kind != jump })
 	survival := e.Tolerance(w.topology, w.params)
@@ -41,7 +44,7 @@ func (w *world) makeLosses(e *protocol.Engine, r *rand.Rand) {
 		f.by += upTo(r, f.by)
 		f.a = w.topology.RegionOf(f.node)
 		f.region = r.IntN(4) == 0 && slices.Contains(survival.Regions, f.a)
-		// If the engine cannot replace the whole region at once, lose only the node.
+		// If the engine cannot replace all nodes of the region at once, lose only one node.
 		if f.region = f.region && w.replaces(e, f); w.replaces(e, f) {
 			w.faults = append(w.faults, f)
 		}
@@ -54,7 +57,7 @@ func (w *world) replaces(e *protocol.Engine, f fault) bool {
 	return e.CanLose(w.topology, w.params, w.vanishing(f)) == nil
 }
 
-// vanishing returns the nodes that lose their state.
+// vanishing returns the nodes that lose their state in a fault.
 func (w *world) vanishing(f fault) (nodes []geo.NodeID) {
 	for n := range geo.NodeID(w.topology.Nodes()) {
 		if n == f.node || f.region && w.topology.RegionOf(n) == f.a {
@@ -64,8 +67,8 @@ func (w *world) vanishing(f fault) (nodes []geo.NodeID) {
 	return nodes
 }
 
-// vanish loses the nodes of f as soon as the database is fully replicated. It drops the loss if faults and load are
-// over by then.
+// vanish loses the nodes of fault f as soon as the database is fully replicated. It drops the fault if the other faults
+// and the load are over by then.
 func (e *execution) vanish(f fault) {
 	if !e.whole() {
 		if at := e.sim.Now() + lossRetry; at < max(e.calm, e.load.until) {
@@ -88,12 +91,12 @@ func (e *execution) vanish(f fault) {
 // whole reports whether all nodes are running and the database is fully replicated.
 func (e *execution) whole() bool { return e.away == 0 && e.sim.FullyReplicated() }
 
-// awaitStrength records how long the database takes to be fully replicated again after came, the time at which the new
+// awaitStrength records how long the database takes to become fully replicated again. came is the time at which the new
 // incarnations start.
 func (e *execution) awaitStrength(came time.Duration) {
 	retry := lossRetry
 	if len(e.nextLosses) > 0 {
-		// Check often, because lostWhenWhole must strike within a millisecond.
+		// Check often, because lostWhenWhole must follow within a millisecond.
 		retry = time.Millisecond
 	}
 	e.sim.At(max(came, e.sim.Now()+retry), func() {
@@ -106,7 +109,7 @@ func (e *execution) awaitStrength(came time.Duration) {
 	})
 }
 
-// loseAtOnce prepares nextLosses if the plan of rare actions enables lostWhenWhole.
+// loseAtOnce fills nextLosses if the plan of rare actions enables lostWhenWhole.
 func (e *execution) loseAtOnce(c Config) {
 	if !c.Replace || e.rare == nil || e.rare.Rate(lostWhenWhole) == 0 {
 		return
@@ -119,7 +122,7 @@ func (e *execution) loseAtOnce(c Config) {
 	}
 }
 
-// loseNext loses the first node whose random generator selects it, if any.
+// loseNext triggers the first of nextLosses whose random decision is positive, if any.
 func (e *execution) loseNext() {
 	for _, next := range e.nextLosses {
 		if next.chance.Fires(lostWhenWhole, e.sim.Now()) {

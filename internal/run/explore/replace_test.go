@@ -10,8 +10,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/sdur"
 )
 
-// Every engine that replaces lost nodes keeps its promises while nodes lose their state, one after another or a region
-// at a time. All transactions are answered, histories are correct, and new incarnations have the same data as the other
+// Every engine that replaces lost nodes satisfies all checks while nodes lose their state, one at a time or a region at
+// a time. All transactions are answered, histories are correct, and new incarnations have the same data as the other
 // copies.
 func TestReplacements(t *testing.T) {
 	replacing := 0
@@ -37,7 +37,7 @@ func TestReplacements(t *testing.T) {
 	}
 }
 
-// Loss scenarios of seeds that once failed pass.
+// Scenarios with losses that failed with earlier versions of the engines pass.
 func TestReplacementsThatFailed(t *testing.T) {
 	for _, tc := range []struct {
 		what, engine  string
@@ -66,8 +66,8 @@ func TestReplacementsThatFailed(t *testing.T) {
 	}
 }
 
-// Config.Replace changes only the faults of a scenario, and nothing for engines that cannot replace nodes. Lost data
-// always has copies elsewhere.
+// Config.Replace changes only the faults of a scenario. It changes nothing for engines that cannot replace nodes.
+// Whatever is lost has a copy at another node.
 func TestWorldsOfLosses(t *testing.T) {
 	nodes, regions := 0, 0
 	none := *janus.Engine

@@ -10,7 +10,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// clone returns a copy of the scenario that can be modified independently.
+// clone returns a copy of the scenario that shares no mutable data with the original.
 func (w *world) clone() *world {
 	v := *w
 	t := *w.topology
@@ -30,20 +30,20 @@ func cloneLinks(links [][]geo.Link) [][]geo.Link {
 	return links
 }
 
-// chancy reports whether the seed affects the behavior of the network, through loss or jitter.
+// chancy reports whether random numbers affect the network, through packet loss or jitter.
 func (w *world) chancy() bool {
 	return slices.ContainsFunc(w.topology.Links, func(row []geo.Link) bool {
 		return slices.ContainsFunc(row, func(l geo.Link) bool { return l.LossPPM > 0 || l.Jitter > 0 })
 	})
 }
 
-// settle recomputes calm, the time at which the last fault is over.
+// settle recomputes calm, the time at which the last fault has ended.
 func (w *world) settle() {
 	w.calm = 0
 	w.sortFaults()
 }
 
-// pairs returns the indexes of faults, grouped: a cut with its heal, a crash with its restart, or a single fault.
+// pairs returns the indexes of the faults in groups: a cut with its heal, a crash with its restart, or a single fault.
 func (w *world) pairs() (pairs [][]int) {
 	taken := map[int]bool{}
 	for i, f := range w.faults {
@@ -53,8 +53,8 @@ func (w *world) pairs() (pairs [][]int) {
 		pair := []int{i}
 		if ends, ok := map[faultKind]faultKind{cut: heal, crash: restart}[f.kind]; ok {
 			for j := i + 1; j < len(w.faults); j++ {
-				// Each cut takes the first heal that no earlier cut has taken, although the network heals a link with any heal.
-				// Removing a group then removes as many heals as cuts.
+				// Assign to each cut the first heal that is not assigned to an earlier cut. In the network, any heal ends all cuts
+				// of its link, but with this assignment the removal of groups removes as many heals as cuts.
 				if g := w.faults[j]; !taken[j] && g.kind == ends && g.a == f.a && g.b == f.b && g.node == f.node {
 					taken[j] = true
 					pair = append(pair, j)
@@ -79,7 +79,7 @@ func (w *world) leaveOut(gone geo.Region) {
 }
 
 // reshape reduces a scenario to the regions in kept (nil for all), and to the given numbers of partitions and replicas
-// in each.
+// in each region.
 func (w *world) reshape(kept []geo.Region, partitions, replicas int) {
 	old := w.topology
 	if kept == nil {
@@ -94,7 +94,7 @@ func (w *world) reshape(kept []geo.Region, partitions, replicas int) {
 			t.Homes++
 		}
 	}
-	// Homes of 0 stands for all regions.
+	// 0 stands for all regions.
 	if t.Homes == len(kept) {
 		t.Homes = 0
 	}
@@ -121,7 +121,7 @@ func (w *world) reshape(kept []geo.Region, partitions, replicas int) {
 	for _, g := range old.Groups {
 		home, ok := region(g.Home)
 		leader, led := region(g.Leader)
-		// Without its home region a group has no rows, and without its leader's region the engine would reject it.
+		// Without its home region, the group has no rows. Without its leader's region, the engine would reject the group.
 		if !ok || !led || g.Partition >= partitions {
 			continue
 		}
@@ -179,22 +179,22 @@ func (w *world) reshape(kept []geo.Region, partitions, replicas int) {
 		}
 	}
 	w.topology, w.offsets, w.calls = t, offsets, calls
-	// Filter the timeline only once the new topology is set, because the filter checks names against it.
+	// Filter the timeline after the topology is set, because the filter looks up names in the topology.
 	w.keepTimeline()
 	w.settle()
 }
 
-// legal reports whether the engine makes promises about the scenario, so that a failure would be a fault. It updates
-// core.answers, the promised bound, which depends on the changes.
+// legal reports whether the engine makes promises about the scenario, so that a failure would be a fault of the engine.
+// It also updates core.answers, the promised bound, which depends on the regions that are left.
 func (w *world) legal(e *protocol.Engine) bool {
 	t := w.topology
-	// Without calls there is nothing to judge. A database that may lose acknowledged transactions is legal only in wide
-	// scenarios, which skip its history check.
+	// Without calls there is nothing to check. A database that may lose acknowledged transactions is legal only in wide
+	// scenarios, which skip the check of its history.
 	if t.Validate() != nil || t.Homes < 0 || e.Accepts(t, w.params) != nil || w.loses(e) && !w.isWide || len(w.calls) == 0 {
 		return false
 	}
-	// Resolve would replace parameters that do not fit together. The shrinker must not try a scenario with other
-	// parameters than it records.
+	// Resolve would replace parameters that do not fit together. The scenario would then run with other parameters than
+	// the shrinker records.
 	if params, errs := e.Resolve(w.params); len(errs) > 0 || !maps.Equal(params, w.params) {
 		return false
 	}
@@ -208,7 +208,7 @@ func (w *world) legal(e *protocol.Engine) bool {
 		return false
 	}
 	if w.core.begins > 0 {
-		// The second phase needs a loss, a region to send from, and the time that the engine requires to settle.
+		// The second phase needs a loss, a region whose clients send, and the time that the engine takes to settle.
 		if len(all) == 0 || len(w.core.regions) == 0 || w.core.begins-w.core.breaks < s.Settles {
 			return false
 		}
@@ -217,7 +217,7 @@ func (w *world) legal(e *protocol.Engine) bool {
 	down := map[geo.NodeID]bool{}
 	for _, f := range w.faults {
 		if f.kind == crash || f.kind == restart {
-			// Crashes and restarts of a node must alternate, starting with a crash.
+			// Crashes and restarts of a node must alternate, and the first one must be a crash.
 			if down[f.node] != (f.kind == restart) {
 				return false
 			}
@@ -228,7 +228,7 @@ func (w *world) legal(e *protocol.Engine) bool {
 			return false
 		case f.kind == vanish && (w.durable || !w.replaces(e, f)):
 			return false
-		// Two clocks may jump in opposite directions, so each may use half of the bound.
+		// Two clocks may jump in opposite directions, so each jump may use half of the bound.
 		case f.kind == jump && (e.ClockBound == nil || f.by.Abs() > e.ClockBound(w.params)/2):
 			return false
 		}
@@ -241,8 +241,8 @@ func (w *world) legal(e *protocol.Engine) bool {
 	return w.timelineLegal(e) && (!w.durable || len(lost) == 0 || s.InFlight)
 }
 
-// shake moves calls to other times, regions and rows, moves faults to other times, and changes the random numbers. It
-// applies each of these changes with probability one half.
+// shake makes four kinds of random changes, each with probability one half: other random numbers, other times of the
+// calls, other regions or rows of the calls, and other times of the faults.
 func (w *world) shake(r *rand.Rand) {
 	half := func() bool { return r.IntN(2) == 0 }
 	if half() {
@@ -259,7 +259,7 @@ func (w *world) shake(r *rand.Rand) {
 			w.calls[i].region = geo.Region(r.IntN(len(w.topology.Regions)))
 		}
 	}
-	// Draw the permutation in any case, so that the coin flips after it do not depend on this coin flip.
+	// Draw the permutation in any case, so that later draws do not depend on this decision.
 	if rows := r.Perm(w.load.rows); half() {
 		for i := range w.calls {
 			w.calls[i].args = w.load.rename(&w.calls[i], rows)
@@ -268,7 +268,7 @@ func (w *world) shake(r *rand.Rand) {
 	if half() {
 		for _, pair := range w.pairs() {
 			begins, ends := w.faults[pair[0]].at, w.faults[pair[len(pair)-1]].at
-			// Shift the whole group by the same amount: a heal must stay after its cut. The group still ends by calm.
+			// Shift the whole group by the same amount, so that a heal stays after its cut. The group must still end by calm.
 			later := upTo(r, w.calm-(ends-begins)) - begins
 			for _, i := range pair {
 				w.faults[i].at += later

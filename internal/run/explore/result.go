@@ -15,29 +15,29 @@ type Failure string
 const (
 	// Unmade: the scenario could not be generated.
 	Unmade Failure = "world"
-	// Violated: an invariant did not hold. Its consequences are reported as further problems.
+	// Violated: an invariant did not hold. Later problems of the execution are usually its consequences.
 	Violated Failure = "invariant"
 	// Panicked: the protocol panicked.
 	Panicked Failure = "panic"
-	// Endless: the protocol never stops acting, either at a single instant or beyond Config.MaxEvents.
+	// Endless: the protocol never stops producing events, either at a single instant or beyond Config.MaxEvents.
 	Endless Failure = "endless"
-	// Bloated: the process uses too much memory, for this scenario alone or together with concurrent ones.
+	// Bloated: the process uses too much memory, for this scenario alone or together with concurrent scenarios.
 	Bloated Failure = "memory"
-	// Unanswered: transactions have no answer, or are still pending at nodes, long after the last fault.
+	// Unanswered: long after the last fault, transactions have no answer or are still pending at nodes.
 	Unanswered Failure = "completion"
 	// Doubtful: transactions were refused or have an unknown outcome although no node was lost.
 	Doubtful Failure = "outcome"
 	// Late: transactions of the second phase took longer than the protocol promises.
 	Late Failure = "core"
-	// Restless: rows change although nothing is pending.
+	// Restless: rows changed although nothing was pending.
 	Restless Failure = "pending"
 	// Diverged: copies differ.
 	Diverged Failure = "convergence"
-	// Misclassified: committed transactions have a wrong Outcome.Class.
+	// Misclassified: the Outcome.Class of committed transactions is wrong.
 	Misclassified Failure = "class"
 	// Unrecorded: the history could not be recorded completely.
 	Unrecorded Failure = "history"
-	// Misreported: figures are not as the engine declares them. A counter decreased, or a reading is not declared.
+	// Misreported: figures differ from the engine's declaration. A counter decreased, or a reading is not declared.
 	Misreported Failure = "figures"
 	// Unsound: the data of a run's workload violates an invariant.
 	Unsound Failure = "workload"
@@ -53,7 +53,8 @@ func (r *Result) Has(f Failure) bool {
 	return slices.ContainsFunc(r.Problems, func(p Problem) bool { return p.Failure == f })
 }
 
-// wrong returns the kind of the most informative problem: Anomalous if present, otherwise the first.
+// wrong returns the kind of the most informative problem: Anomalous if there is an anomaly, and otherwise the kind of
+// the first problem.
 func (r *Result) wrong() Failure {
 	// Other problems, such as diverged copies, are usually consequences of the anomaly.
 	if r.Has(Anomalous) {
@@ -62,7 +63,7 @@ func (r *Result) wrong() Failure {
 	return r.Problems[0].Failure
 }
 
-// Incomplete reports whether the execution did not finish, or answered transactions too late.
+// Incomplete reports whether the execution did not finish, or answered some transactions too late.
 func (r *Result) Incomplete() bool { return r.Has(Endless) || r.Has(Unanswered) || r.Has(Late) }
 
 func (r *Result) problem(f Failure, format string, args ...any) {
@@ -77,7 +78,7 @@ func (r *Result) command() string {
 	if r.Broken {
 		flags += " --broken"
 	}
-	if r.Hostile && !r.Broken { // --broken already implies the kind of scenario in which a faulty variant fails
+	if r.Hostile && !r.Broken { // --broken already implies the scenarios in which a faulty variant fails
 		flags += " --hostile"
 	}
 	if r.Slow && !r.Broken {
@@ -114,7 +115,7 @@ func (r *Result) command() string {
 	return fmt.Sprintf("geobench explore%s --engine %s --seed %d%s", flags, r.Engine, r.Seed, level)
 }
 
-// String describes a failure: the scenario, the problem with the execution, and how to reproduce it.
+// String describes a failure: the scenario, the problems of the execution, and the command that reproduces it.
 func (r *Result) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s, seed %d\n%s", r.Engine, r.Seed, indent(r.World))
@@ -135,9 +136,10 @@ func indent(s string) string {
 }
 
 const (
-	// patience is the time, after the last fault and the last transaction, within which everything must complete. Janus's
-	// parameter recovery is up to 8 s here, and a node that recovers another node's transactions may fail in turn.
+	// patience is the time after the last fault and the last transaction within which everything must complete. It is long
+	// because Janus's parameter recovery is up to 8 s here, and a node that recovers another node's transactions may
+	// itself fail.
 	patience = 5 * time.Minute
-	// look is the interval between two checks whether everything has completed.
+	// look is the interval between two checks whether everything is complete.
 	look = 50 * time.Millisecond
 )

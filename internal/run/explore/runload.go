@@ -14,22 +14,22 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload/catalog"
 )
 
-// runProcedures returns the procedures of all workloads.
+// runProcedures returns the procedures of all workloads of runs.
 var runProcedures = sync.OnceValue(catalog.Procedures)
 
 const (
-	// openClients is the maximum number of a region's transactions in flight in an open loop.
+	// openClients is the maximum number of transactions in flight of a region in an open loop.
 	openClients = 20
-	// leastRows is the number of rows of a run's workload in each cell, few enough that transactions conflict.
-	// makeRunLoad doubles it, up to mostRows, if a workload requires more. SmallBank may, because there the names of
-	// customers determine their homes.
+	// leastRows is the number of rows of a workload in each cell. It is small, so that transactions conflict. If a
+	// workload requires more rows, makeRunLoad doubles the number, up to mostRows. SmallBank may require more, because the
+	// names of customers determine their home regions.
 	leastRows, mostRows = 6, 400
-	// maxWarehouses bounds TPC-C's warehouses. Each has a few thousand rows even in its small form.
+	// maxWarehouses is the maximum number of TPC-C warehouses. Each has a few thousand rows even in its small form.
 	maxWarehouses = 4
 )
 
-// makeRunLoad gives half of the scenarios an open loop, in which transactions arrive whether earlier ones are answered
-// or not. Independently, it gives half of the scenarios one of the workloads of runs, with few rows.
+// makeRunLoad gives half of the scenarios an open loop, in which arrivals do not depend on answers. Independently of
+// this, it gives half of the scenarios a workload of runs, with few rows.
 func (w *world) makeRunLoad(r *rand.Rand) error {
 	if r.IntN(2) == 0 {
 		w.load.every = max(w.load.until/maxSent/4, 1)
@@ -39,10 +39,10 @@ func (w *world) makeRunLoad(r *rand.Rand) error {
 		return nil
 	}
 	w.load.bank, w.load.groups, w.load.appends, w.load.readers = false, false, false, false
-	w.wide.padding = 0   // workloads count their rows
-	w.wide.plain = false // workloads audit traced rows
+	w.wide.padding = 0   // workloads require that there are no other rows
+	w.wide.plain = false // audits of workloads need traced rows
 	var err error
-	// A workload may reject too few rows. The seed stays the same, but each attempt draws other parameters.
+	// A workload may reject too few rows. Each attempt draws other parameters from the same stream.
 	for rows := int64(leastRows); rows <= mostRows; rows *= 2 {
 		if w.load.run, err = catalog.New(w.drawWorkload(r, rows), w.seed, w.topology); err == nil {
 			return nil
@@ -51,7 +51,8 @@ func (w *world) makeRunLoad(r *rand.Rand) error {
 	return fmt.Errorf("workload: %w", err)
 }
 
-// drawWorkload draws a workload whose parameters suit the topology, with about rows rows in each cell.
+// drawWorkload draws a workload whose parameters are possible in the topology. Each cell has about the given number of
+// rows.
 func (w *world) drawWorkload(r *rand.Rand, rows int64) (spec v1alpha1.Workload) {
 	place := w.topology.Placement()
 	cells := int64(place.Cells())
@@ -63,7 +64,7 @@ func (w *world) drawWorkload(r *rand.Rand, rows int64) (spec v1alpha1.Workload) 
 	}
 	homes, partitions := share(place.Regions > 1), share(place.Partitions > 1)
 	kinds := 4
-	// TPC-C comes last in the switch, so that scenarios with too many cells can leave it out.
+	// TPC-C is the last case, so that it is omitted if there are too many cells.
 	if cells > maxWarehouses {
 		kinds = 3
 	}
@@ -98,15 +99,15 @@ func (w *world) drawWorkload(r *rand.Rand, rows int64) (spec v1alpha1.Workload) 
 	return spec
 }
 
-// newGenerator returns the generator of a region's clients, or nil if the workload is the explorer's.
+// newGenerator returns the generator of a region's clients, or nil if the explorer generates the transactions.
 func (w *world) newGenerator(r geo.Region) workload.Generator {
 	if w.load.run == nil {
 		return nil
 	}
 	t, before, all := w.topology, 0, 0
 	for o := range t.Regions {
-		// Regions that are no home send transactions of a home region. All regions with the same home number their clients
-		// consecutively.
+		// A region that is not a home sends transactions of a home region. All regions with the same home number their
+		// clients consecutively, so that numbers are unique.
 		if t.HomeOf(geo.Region(o)) != t.HomeOf(r) {
 			continue
 		}
@@ -120,10 +121,10 @@ func (w *world) newGenerator(r geo.Region) workload.Generator {
 	})
 }
 
-// judgeRun checks the invariants of a run's workload data if the engine promises serializability. Weaker levels do not
-// preserve them.
+// judgeRun checks the invariants of the workload on the final data. It requires an engine that promises
+// serializability, because weaker levels do not preserve the invariants.
 func (e *execution) judgeRun(res *Result, promised isolation.Level) {
-	// A scripted scenario has no ledger: its generators did not draw the calls.
+	// A scripted scenario has no ledger, because the generators did not generate its calls.
 	if e.load.run == nil || e.calls != nil || !isolation.Implies(promised, isolation.Serializable) {
 		return
 	}

@@ -19,7 +19,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/spanner"
 )
 
-// In scenarios like measured runs, every engine keeps its promises and the workload's invariants.
+// In scenarios that resemble measured runs, every engine satisfies all checks, including the invariants of the
+// workload.
 func TestRunWorlds(t *testing.T) {
 	for _, e := range engines.All() {
 		t.Run(e.Name, func(t *testing.T) {
@@ -36,8 +37,8 @@ func TestRunWorlds(t *testing.T) {
 	}
 }
 
-// Timelines have faults of every kind that a simulation supports, with every kind of target that a manifest can name,
-// and all of them are played. Loads are open and closed, with every workload.
+// The timelines contain every kind of fault that a simulation supports, and every kind of target that a manifest can
+// name. All their faults are injected. Loads are open and closed loops with every workload.
 func TestWorldsOfRuns(t *testing.T) {
 	kinds, loads, aims := map[string]int{}, map[string]int{}, map[string]int{}
 	for seed := range uint64(300) {
@@ -91,7 +92,7 @@ func TestWorldsOfRuns(t *testing.T) {
 	}
 }
 
-// Clocks never differ by more than the engine tolerates, however the skews of a timeline add up.
+// Clocks never differ by more than the engine tolerates, even if all skews of a timeline affect the same clocks.
 func TestTimelineWithinTheClockBound(t *testing.T) {
 	skews := 0
 	for seed := range uint64(200) {
@@ -112,8 +113,8 @@ func TestTimelineWithinTheClockBound(t *testing.T) {
 	}
 }
 
-// If the engine does not replace nodes, a node that a timeline kills stays down, and the database survives without its
-// region. Otherwise nodes recover as new incarnations.
+// If the engine does not replace nodes, a node that a timeline kills stays down, and the database tolerates the loss of
+// the node's region. Otherwise new incarnations replace the killed nodes.
 func TestTimelinesThatKill(t *testing.T) {
 	lost := 0
 	for seed := range uint64(200) {
@@ -147,7 +148,7 @@ func TestTimelinesThatKill(t *testing.T) {
 	}
 }
 
-// The workload's invariants also detect faulty variants.
+// The invariants of the workloads also reveal faulty variants.
 func TestInvariantsOfRunWorlds(t *testing.T) {
 	i := slices.IndexFunc(broken.All(), func(d broken.Database) bool { return d.Name == "read-committed" })
 	unsound := 0
@@ -161,7 +162,8 @@ func TestInvariantsOfRunWorlds(t *testing.T) {
 	}
 }
 
-// A failing scenario of a run shrinks like any other, to few transactions and without irrelevant faults.
+// A failing scenario with a workload of runs can be shrunk like any other: few transactions are left, and irrelevant
+// faults are removed.
 func TestShrinkRunWorld(t *testing.T) {
 	c := configOf(t, "sdur-completed-at-first-vote", 0)
 	c.Runs = true
@@ -183,7 +185,7 @@ func TestShrinkRunWorld(t *testing.T) {
 	t.Error("no seed fails")
 }
 
-// Removing a region or partition from a scenario also removes the faults that target it.
+// The removal of a region or partition from a scenario also removes the faults that target it.
 func TestTimelineOfFewerNodes(t *testing.T) {
 	one := int32(1)
 	w := &world{

@@ -20,7 +20,7 @@ type call struct {
 	id     txn.ID
 	proc   txn.ProcID
 	args   []byte
-	// attempt is txn.Transaction.Attempt.
+	// attempt is the value of txn.Transaction.Attempt.
 	attempt uint8
 }
 
@@ -34,7 +34,7 @@ type answer struct {
 	status txn.Status
 }
 
-// script returns, by client, the calls that the clients of a region send; nil if clients draw their transactions.
+// script returns, by client, the calls that the clients of a region must send; nil if clients draw their transactions.
 func (w *world) script(r geo.Region) [][]call {
 	if w.calls == nil {
 		return nil
@@ -49,8 +49,8 @@ func (w *world) script(r geo.Region) [][]call {
 	return script
 }
 
-// describe returns a readable form of a transaction, for example "depositChecking of customers 0 and 3, amount 17" or
-// "r1 a2+1".
+// describe returns a readable form of a transaction, such as "depositChecking of customers 0 and 3, amount 17" or "r1
+// a2+1".
 func (l *load) describe(c *call) string {
 	if l.run != nil {
 		return fmt.Sprintf("%s %x", runProcedures().Lookup(c.proc).Name, c.args)
@@ -75,9 +75,9 @@ func (l *load) describe(c *call) string {
 	return text
 }
 
-// rename returns the arguments of a call with row i replaced by rows[i]. Rows of groups stay unchanged.
+// rename returns the arguments of a call after each row i is replaced by rows[i]. Rows in groups do not change.
 func (l *load) rename(c *call, rows []int) []byte {
-	// The arguments of a run's workload are opaque here.
+	// The explorer cannot interpret the arguments of a run's workload.
 	if l.run != nil {
 		return c.args
 	}
@@ -102,8 +102,7 @@ func (l *load) rename(c *call, rows []int) []byte {
 	return bankArgs(numbers...)
 }
 
-// bankArgs encodes the arguments of SmallBank's final phases: two customers and, if the procedure moves money, an
-// amount.
+// bankArgs encodes the arguments of SmallBank's final phases: customers and, if the procedure moves money, an amount.
 func bankArgs(numbers ...uint64) (args []byte) {
 	for _, n := range numbers {
 		args = binary.BigEndian.AppendUint64(args, n)
@@ -118,10 +117,10 @@ func bankNumbersOf(args []byte) (numbers []uint64) {
 	return numbers
 }
 
-// rowOperand matches an operand of simload's procedure that names a single row outside of groups.
+// rowOperand matches an operand of simload's procedure that refers to a single row outside of groups.
 var rowOperand = regexp.MustCompile(`\b[rwadsxj][0-9]+`)
 
-// customerName is the format of the names by which lookups find customers.
+// customerName is the format of customers' names, which lookups use.
 const customerName = "Client%d"
 
 func lookupArgs(customer uint64) []byte {

@@ -14,26 +14,28 @@ import (
 )
 
 const (
-	// shrinkEvents is the default event budget of a search, over all scenarios that it tries: less than a minute.
+	// shrinkEvents is the default event budget of a search, for all scenarios together. They take less than a minute.
 	shrinkEvents = 80_000_000
-	// trialEvents bounds the events of a single scenario. Scenarios that pass have at most 2 million.
+	// trialEvents is the maximum number of events in a single trial. Scenarios that pass have at most 2 million.
 	trialEvents = 3_000_000
-	// chances is the number of seeds with which a scenario on a network with loss or jitter is tried before it counts as
-	// passing.
+	// chances is the number of seeds that are tried with a scenario whose network has loss or jitter, before the scenario
+	// counts as passing.
 	chances = 3
-	// shakes is the number of shaken variants in which leave tries a removal. fewCalls is the maximum number of calls for
-	// which it does so.
+	// shakes is the number of shaken variants in which leave tries a removal, provided that the scenario has at most
+	// fewCalls calls.
 	shakes, fewCalls = 30, 24
-	// sidesteps is the number of shaken scenarios of the same size that are tried once nothing more can be removed.
+	// sidesteps is the number of shaken scenarios of the same size that the search tries once nothing more can be removed.
 	sidesteps = 30
 )
 
-// Shrink looks for the minimal scenario with the same problem as the scenario of a seed: few transactions, faults,
-// regions, partitions and replicas, a network without loss and jitter, and default parameters. It tries one change
-// after another, and keeps a change if the execution still has the same problem (delta debugging: Zeller and
-// Hildebrandt, Simplifying and Isolating Failure-Inducing Input, IEEE TSE 2002). It stops when no change helps, or
-// after the given number of events; 0 stands for 80 million. The result depends only on the seed. Shrink returns nil if
-// the seed passes, or if ctx is done before the seed's scenario has run.
+// Shrink searches for a minimal scenario with the same problem as the scenario of a seed. It has few transactions,
+// faults, regions, partitions and replicas, a network without loss and jitter, and default parameters.
+//
+// Shrink tries one change after another, and keeps a change if the execution still has the same problem (delta
+// debugging: Zeller and Hildebrandt, Simplifying and Isolating Failure-Inducing Input, IEEE TSE 2002). It stops when no
+// change is kept, or after the given number of events; 0 stands for 80 million. The result depends only on the seed.
+//
+// Shrink returns nil if the seed passes, or if ctx is done before the seed's scenario has run.
 func Shrink(ctx context.Context, c Config, events uint64) *Least {
 	c.Trace = nil
 	if events == 0 {
@@ -48,13 +50,13 @@ func Shrink(ctx context.Context, c Config, events uint64) *Least {
 		return nil
 	}
 	if first.wrong() == Endless {
-		// An endless scenario would use up the whole budget in a single trial.
+		// A single trial of an endless scenario would use up the whole budget.
 		c.MaxEvents = trialEvents
 	}
 	s := &shrinker{ctx: ctx, granted: events, Least: Least{Result: first, First: first, config: c, before: e.sizes(), execution: e}}
 	scripted := w.clone()
 	scripted.calls = slices.Clone(e.submitted)
-	// A second run reuses the ids of the first run, so a script cannot express it.
+	// A second run reuses the IDs of the first run, which a script cannot represent.
 	if s.Drawn = e.second || !s.try(scripted); !s.Drawn {
 		s.rounds()
 		s.sidestep()
@@ -62,7 +64,7 @@ func Shrink(ctx context.Context, c Config, events uint64) *Least {
 	return &s.Least
 }
 
-// rounds repeats all changes until a round keeps none.
+// rounds repeats rounds of changes until a round keeps no change.
 func (s *shrinker) rounds() {
 	for before := -1; before != s.kept; {
 		before = s.kept
@@ -70,8 +72,8 @@ func (s *shrinker) rounds() {
 	}
 }
 
-// sidestep continues from other scenarios of the same size, which may allow further removals. It keeps the result only
-// if it is smaller.
+// sidestep continues the search from other scenarios of the same size, which may allow further removals. It keeps such
+// a scenario only if the search makes it smaller.
 func (s *shrinker) sidestep() {
 	for range sidesteps {
 		least := s.Least
@@ -87,7 +89,7 @@ func (s *shrinker) sidestep() {
 	}
 }
 
-// shrinker looks for a minimal scenario.
+// shrinker is the state of a search for a minimal scenario.
 type shrinker struct {
 	Least
 	ctx     context.Context
@@ -97,7 +99,7 @@ type shrinker struct {
 	shaken  uint64
 }
 
-// round tries every change once, starting with those that remove the most.
+// round tries every change once, starting with the changes that remove the most.
 func (s *shrinker) round() {
 	s.keepCycle()
 	s.change(func(w *world) { w.core = core{} })
@@ -108,8 +110,8 @@ func (s *shrinker) round() {
 	s.shorten()
 }
 
-// try runs a scenario, and keeps it if it has the same problem. If the network has loss or jitter, try repeats the
-// scenario with other seeds.
+// try runs a scenario and keeps it if it has the same problem. If the network has loss or jitter, try repeats the
+// scenario with other seeds until it has the problem.
 func (s *shrinker) try(w *world) bool {
 	if !w.legal(s.config.Engine) {
 		return false
@@ -118,14 +120,14 @@ func (s *shrinker) try(w *world) bool {
 	for n := range uint64(chances) {
 		c := s.config
 		if c.MaxEvents == 0 {
-			c.MaxEvents = max(trialEvents, 2*s.Events) // with a lower bound, a scenario that passes would seem endless
+			c.MaxEvents = max(trialEvents, 2*s.Events) // with a smaller limit, a scenario that passes could appear endless
 		}
-		// Check the bound before the run, not the use after it, so that the search never exceeds its budget.
+		// Check the limit of the run in advance, so that the search never exceeds its budget.
 		if s.used+c.MaxEvents > s.granted || s.ctx.Err() != nil {
 			s.Exhausted = s.Exhausted || s.used+c.MaxEvents > s.granted
 			return false
 		}
-		w.seed = seed + n<<32 // in the high bits, so that variants of different seeds differ
+		w.seed = seed + n<<32 // in the high bits, so that the variants of different seeds differ
 		res, e := w.run(c)
 		s.used += res.Events
 		s.Runs++
@@ -145,17 +147,18 @@ func (s *shrinker) alike(r *Result) bool {
 	return r.Has(s.First.wrong()) && (s.First.wrong() != Violated || r.Invariant == s.First.Invariant) && r.Anomaly == s.First.Anomaly && r.Panic == s.First.Panic
 }
 
-// change applies a change to a copy of the current scenario, and tries the copy. It returns false if the change has no
-// effect.
+// change applies a change to a copy of the current scenario, and tries the copy. It returns true if the copy was kept.
+// A change without effect is not tried.
 func (s *shrinker) change(change func(*world)) bool {
 	w := s.execution.world.clone()
 	change(w)
 	return !reflect.DeepEqual(w, s.execution.world) && s.try(w)
 }
 
-// leave tries the current scenario with a part removed. Some problems show only if certain transactions overlap in
-// time, or use rows of certain regions, and a removal may disturb that. So if there are few calls, leave also tries the
-// removal with other times, rows and regions of the calls, other times of faults, and other random numbers.
+// leave tries the current scenario with a part removed.
+//
+// Some problems occur only if certain transactions overlap in time or use rows of certain regions, and a removal may
+// prevent that. So if there are few calls, leave also tries the removal together with random changes (see shake).
 func (s *shrinker) leave(change func(*world)) bool {
 	if s.change(change) {
 		return true
@@ -176,19 +179,19 @@ func (s *shrinker) leave(change func(*world)) bool {
 	return false
 }
 
-// drop removes as many of n elements as possible, from the end and in large groups first. without removes the elements
+// drop removes as many of n elements as possible. It starts at the end, with large groups. without removes the elements
 // in [i, j) from a scenario.
 func (s *shrinker) drop(n func(*world) int, without func(w *world, i, j int)) {
 	for size := max(1, n(s.execution.world)/2); size > 0; size /= 2 {
-		// From the end: a removal leaves the indexes of the elements that are still to be tried.
+		// Start at the end, because a removal then does not change the indexes of elements that were not tried yet.
 		for end := n(s.execution.world); end > 0; end -= size {
 			s.leave(func(w *world) { without(w, max(0, end-size), end) })
 		}
 	}
 }
 
-// keepCycle tries only the transactions of the anomaly's cycle, then these together with the writers of the versions
-// that they used.
+// keepCycle tries to keep only the transactions in the cycle of the anomaly. If that fails, it also keeps the writers
+// of the versions that these transactions used.
 func (s *shrinker) keepCycle() {
 	v := s.execution.verdict
 	if v == nil || v.Passed {
@@ -209,7 +212,8 @@ func (s *shrinker) keepCycle() {
 	}
 }
 
-// dropFaults removes faults of the network and of nodes. A cut goes with its heal, a crash with its restart.
+// dropFaults removes faults of the network and of nodes. A cut is removed together with its heal, and a crash together
+// with its restart.
 func (s *shrinker) dropFaults() {
 	s.drop(func(w *world) int { return len(w.pairs()) }, func(w *world, i, j int) {
 		var gone []int
@@ -221,7 +225,7 @@ func (s *shrinker) dropFaults() {
 			if !slices.Contains(gone, n) {
 				left = append(left, f)
 			} else if f.kind.loss() && w.core.begins > 0 {
-				// The region is no longer lost, so its clients take part in the second phase.
+				// The region is not lost any more, so its clients take part in the second phase.
 				w.core.regions = append(w.core.regions, f.a)
 			}
 		}
@@ -248,11 +252,11 @@ func (s *shrinker) dropNodes() {
 		return // the rows and calls of a run's workload depend on the topology
 	}
 	for r := len(s.execution.topology.Regions) - 1; r >= 0 && len(s.execution.topology.Regions) > 1; r-- {
-		// The region's clients may be essential even if its nodes are not, so retry with its clients moved.
+		// The region's clients may be essential even if its nodes are not, so also try to move the clients to another region.
 		if !s.leave(func(w *world) { w.leaveOut(geo.Region(r)) }) {
 			s.leave(func(w *world) {
 				for i := range w.calls {
-					if w.calls[i].region == geo.Region(r) { // move its clients
+					if w.calls[i].region == geo.Region(r) { // move the client
 						w.calls[i].region = geo.Region((r + 1) % len(w.topology.Regions))
 					}
 				}
@@ -266,7 +270,7 @@ func (s *shrinker) dropNodes() {
 	}
 }
 
-// simplify replaces settings of the network, the nodes and the parameters by simple values.
+// simplify replaces settings of the network, the nodes and the parameters with simple values.
 func (s *shrinker) simplify() {
 	links := func(f func(l *geo.Link, back geo.Link, local bool)) func(*world) {
 		return func(w *world) {
@@ -278,8 +282,7 @@ func (s *shrinker) simplify() {
 			for a, row := range w.core.links {
 				for b := range row {
 					l := w.topology.Links[a][b]
-					// The links of the second phase already lose nothing and have no jitter. Only their delay and bandwidth
-					// follow the topology.
+					// The links of the second phase have no loss and no jitter. Only their delay and bandwidth follow the topology.
 					row[b].Delay, row[b].BandwidthMbps = l.Delay, l.BandwidthMbps
 				}
 			}

@@ -15,7 +15,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/calvin"
 )
 
-// configOf returns the configuration of a faulty variant with a seed.
+// configOf returns the configuration of a faulty variant with this seed.
 func configOf(t *testing.T, name string, seed uint64) Config {
 	t.Helper()
 	i := slices.IndexFunc(broken.All(), func(d broken.Database) bool { return d.Name == name })
@@ -27,7 +27,7 @@ func configOf(t *testing.T, name string, seed uint64) Config {
 	return c
 }
 
-// leastWorlds caches minimal scenarios by variant and seed, because shrinking a scenario runs hundreds of others.
+// leastWorlds caches minimal scenarios by variant and seed, because each search runs hundreds of scenarios.
 var leastWorlds = map[string]*Least{}
 
 // leastOf returns the minimal scenario of a faulty variant with a seed.
@@ -40,12 +40,12 @@ func leastOf(t *testing.T, name string, seed uint64) *Least {
 	return leastWorlds[key]
 }
 
-// Failing scenarios shrink to small scenarios with the same problem, and the result is deterministic.
+// Failing scenarios shrink to small scenarios with the same problem. The minimal scenario is deterministic.
 func TestShrink(t *testing.T) {
 	for name, tc := range map[string]struct {
 		seed  uint64
 		wrong Failure
-		least Sizes // at most
+		least Sizes // maximum sizes
 	}{
 		"read-committed":                 {2, Anomalous, Sizes{2, 2, 2, 0}},
 		"nearby-reads":                   {2, Anomalous, Sizes{2, 2, 2, 0}},
@@ -70,7 +70,7 @@ func TestShrink(t *testing.T) {
 			if m := tc.least; least.Regions > m.Regions || least.Nodes > m.Nodes || least.Transactions > m.Transactions || least.Faults > m.Faults {
 				t.Errorf("%+v is more than %+v:\n%s", least, m, l)
 			}
-			if name != "read-committed" && name != "primary-unasked-writer" { // two variants are enough to check determinism
+			if name != "read-committed" && name != "primary-unasked-writer" { // two variants suffice to check that the result is deterministic
 				return
 			}
 			if again := Shrink(t.Context(), configOf(t, name, tc.seed), 0); again.String() != l.String() {
@@ -80,7 +80,7 @@ func TestShrink(t *testing.T) {
 	}
 }
 
-// The search stops when its event budget is used up, and reports that. A seed that passes has no minimal scenario.
+// The search stops and says so when its event budget is used up. A seed that passes has no minimal scenario.
 func TestShrinkEnds(t *testing.T) {
 	if l := Shrink(t.Context(), Config{Engine: calvin.Engine, Seed: 1}, 0); l != nil {
 		t.Errorf("a least world of a seed that passes:\n%s", l)
@@ -91,8 +91,8 @@ func TestShrinkEnds(t *testing.T) {
 	}
 }
 
-// Clients with a script send the drawn transactions at the drawn times and get the same answers, so a complete script
-// changes nothing.
+// Clients with a script send the scripted transactions at the scripted times. So a script of all drawn transactions
+// yields the same execution.
 func TestScriptsAreWhatWasDrawn(t *testing.T) {
 	for _, e := range engines.All() {
 		for seed := uint64(1); seed <= 6; seed++ {
@@ -109,7 +109,7 @@ func TestScriptsAreWhatWasDrawn(t *testing.T) {
 	}
 }
 
-// Removing a region removes its nodes, clients, faults and group members; other regions keep theirs.
+// The removal of a region removes its nodes, clients, faults and group members. Other regions keep theirs.
 func TestLeaveOut(t *testing.T) {
 	links := make([][]geo.Link, 3)
 	for a := range links {
@@ -160,7 +160,8 @@ func TestLeaveOut(t *testing.T) {
 	}
 }
 
-// The shrinker tries no scenario about which the engine promises nothing, because a failure there would not be a fault.
+// The shrinker does not try a scenario about which the engine makes no promise, because a failure would not be a fault
+// of the engine.
 func TestLegal(t *testing.T) {
 	whole := func() *world {
 		w := worldOf(t, Config{Engine: calvin.Engine, Seed: 2})
@@ -195,7 +196,7 @@ func TestLegal(t *testing.T) {
 	}
 }
 
-// A renamed transaction has the same effect on the other rows.
+// A renamed transaction has the same effects on the renamed rows.
 func TestRename(t *testing.T) {
 	rows := []int{2, 0, 1}
 	kv, bank := &load{rows: 3}, &load{rows: 3, bank: true}
@@ -221,7 +222,7 @@ func TestRename(t *testing.T) {
 	}
 }
 
-// The minimal scenario of a lost update shows two clients, the row, and both answers.
+// The minimal scenario of a lost update shows both clients, the row, and both answers.
 func TestLeastWorldIsTold(t *testing.T) {
 	l := Shrink(t.Context(), configOf(t, "read-committed", 2), 0)
 	if l == nil || l.Anomaly != history.LostUpdate {
@@ -229,7 +230,7 @@ func TestLeastWorldIsTold(t *testing.T) {
 	}
 	text := l.String()
 	for _, want := range []string{
-		"read-committed, seed 2: the least of ", " has 2 of 166 transactions, 0 of 8 faults, 2 of 3 regions, 2 of 3 nodes\n",
+		"read-committed, seed 2: the minimal failing scenario has ", " has 2 of 166 transactions, 0 of 8 faults, 2 of 3 regions, 2 of 3 nodes (",
 		" sends ", " is committed\n", "WRONG: not strict-serializable", "replay: geobench explore --broken --engine read-committed --seed 2 --shrink --trace\n",
 	} {
 		if !strings.Contains(text, want) {
@@ -243,8 +244,8 @@ func TestLeastWorldIsTold(t *testing.T) {
 	}
 }
 
-// The page of a minimal scenario shows its transactions, messages and faults, and the cycle of a wrong history. It
-// omits the minutes in which a database only waits.
+// The page of a minimal scenario shows its transactions, messages and faults, and the cycle of an anomaly. It omits the
+// minutes during which the database only waits.
 func TestPages(t *testing.T) {
 	for name, tc := range map[string]struct {
 		seed uint64

@@ -15,7 +15,7 @@ type Seeds struct {
 	Step  uint64 `json:"step,omitempty"`
 }
 
-// Shard returns the seeds for machine i of n, counted from 0.
+// Shard returns the seeds for machine i of n machines, where i counts from 0.
 func (s Seeds) Shard(i, n uint64) Seeds {
 	left := s.Count - min(i, s.Count)
 	return Seeds{First: s.at(i), Count: (left + n - 1) / n, Step: s.step() * n}
@@ -30,7 +30,7 @@ func (s Seeds) After(n uint64) Seeds {
 func (s Seeds) step() uint64       { return max(s.Step, 1) }
 func (s Seeds) at(i uint64) uint64 { return s.First + i*s.step() }
 
-// String describes the seeds, for example "seeds 1 to 100" or "seeds 3, 11, ... to 99".
+// String describes the seeds, such as "seeds 1 to 100" or "seeds 3, 11, ... to 99".
 func (s Seeds) String() string {
 	switch {
 	case s.Count == 0:
@@ -46,35 +46,38 @@ func (s Seeds) String() string {
 // Summary sums up the results of one engine's seeds.
 type Summary struct {
 	Engine string `json:"engine"`
-	// Seeds are the seeds that have run. Passed and Failed count them; Least is the smallest seed that failed.
+	// Seeds are the seeds that have run. Passed and Failed are the numbers of seeds that passed and failed. Least is the
+	// smallest seed that failed.
 	Seeds  Seeds  `json:"seeds"`
 	Passed int    `json:"passed"`
 	Failed int    `json:"failed"`
 	Least  uint64 `json:"least,omitempty"`
-	// Transactions counts the transactions that clients sent. Lost counts the seeds in which a region was lost, Restarted
-	// the seeds in which nodes crashed and restarted.
+	// Transactions is the number of transactions that clients sent. Lost is the number of seeds in which a region was
+	// lost. Restarted is the number of seeds in which nodes crashed and restarted.
 	Transactions int64         `json:"transactions"`
 	Committed    int64         `json:"committed"`
 	Lost         int           `json:"lost"`
 	Restarted    int           `json:"restarted"`
 	Virtual      time.Duration `json:"virtualNanoseconds"`
-	// Torn counts the seeds in which logs lost unsynced data, Unread the seeds in which a log could not be read.
+	// Torn is the number of seeds in which logs lost unsynced data. Unread is the number of seeds in which a log could not
+	// be read.
 	Torn   int `json:"torn,omitempty"`
 	Unread int `json:"unread,omitempty"`
-	// Replaced counts the nodes that were lost and replaced.
+	// Replaced is the number of nodes that were lost and replaced.
 	Replaced int `json:"replaced,omitempty"`
-	// Stragglers counts the nodes that lagged permanently at the end.
+	// Stragglers is the number of nodes that lagged permanently at the end.
 	Stragglers int `json:"stragglers,omitempty"`
-	// Written counts the checkpoints. Largest is the size of the largest checkpoint, in bytes.
+	// Written is the number of checkpoints. Largest is the size of the largest one, in bytes.
 	Written int `json:"written,omitempty"`
 	Largest int `json:"largestBytes,omitempty"`
-	// Mended is the longest time until the database was fully replicated again, as in Result.
+	// Mended is the longest time that a database took to become fully replicated again, as in Result.
 	Mended time.Duration `json:"mendedNanoseconds,omitempty"`
 	// Slowest is the latency of the slowest transaction of all second phases (Config.Core); 0 without any.
 	Slowest time.Duration `json:"slowestNanoseconds,omitempty"`
 }
 
-// String returns a line that ends with "N passed, N failed". If a seed failed, the line also names the smallest one.
+// String returns a line that ends with "N passed, N failed". If a seed failed, the line also states the smallest such
+// seed.
 func (s *Summary) String() string {
 	disks := ""
 	if s.Torn+s.Unread > 0 {
@@ -100,8 +103,8 @@ func (s *Summary) String() string {
 	return text
 }
 
-// Soak runs seeds on all cores, and calls each with every result, ordered by seed. It starts no further seed once ctx
-// is done. It ignores c.Seed and c.Trace.
+// Soak runs seeds on all cores, and calls each with every result, in the order of the seeds. Once ctx is done, it
+// starts no further seed. It ignores c.Seed and c.Trace.
 func Soak(ctx context.Context, c Config, seeds Seeds, each func(*Result)) Summary {
 	c.Trace = nil
 	sum := Summary{Engine: c.Engine.Name, Seeds: Seeds{First: seeds.First, Step: seeds.Step}}
@@ -121,13 +124,13 @@ func Soak(ctx context.Context, c Config, seeds Seeds, each func(*Result)) Summar
 				next++
 				one := c
 				one.Seed = seeds.at(i)
-				// The mutex protects everything else, including the calls of each. Only the scenario itself runs without it.
+				// The mutex also protects the calls of each. Only the scenario runs without the mutex.
 				mu.Unlock()
 				r := Run(one)
 				mu.Lock()
 				ready[i] = r
-				// Results wait in ready until all earlier seeds are reported, so that the output does not depend on the number
-				// of cores.
+				// A result stays in ready until all earlier seeds have been reported, so that the output does not depend on the
+				// number of cores.
 				for ready[tell] != nil {
 					sum.add(ready[tell])
 					if each != nil {

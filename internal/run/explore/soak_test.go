@@ -40,8 +40,8 @@ func TestShards(t *testing.T) {
 	}
 }
 
-// An exploration that is stopped and resumed finds the same as an uninterrupted exploration. A file can only resume the
-// exploration that created it.
+// An exploration that is stopped and resumed has the same results as an uninterrupted one. A progress file can resume
+// only the exploration that created it.
 func TestProgress(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.json")
 	seeds := Seeds{First: 3, Count: 12, Step: 2}
@@ -76,7 +76,7 @@ func TestProgress(t *testing.T) {
 	}
 	for want, other := range map[string]func() (*Progress, error){
 		`its build is "v1", not "v2"`:                       func() (*Progress, error) { return OpenProgress(path, "v2", "usual", seeds) },
-		`its worlds are "usual", not "hostile"`:             func() (*Progress, error) { return OpenProgress(path, "v1", "hostile", seeds) },
+		`its scenarios are "usual", not "hostile"`:          func() (*Progress, error) { return OpenProgress(path, "v1", "hostile", seeds) },
 		`its seeds are "seeds 3, 5, ... to 25", not "seeds`: func() (*Progress, error) { return OpenProgress(path, "v1", "usual", Seeds{First: 3, Count: 12}) },
 	} {
 		if _, err := other(); err == nil || !strings.Contains(err.Error(), want) {
@@ -91,7 +91,7 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// The summary names the smallest seed that fails, even if a larger one ran before it.
+// The summary states the smallest seed that fails, even if a larger failing seed finished before it.
 func TestLeastSeedIsNamed(t *testing.T) {
 	c := configOf(t, "janus-without-read-write-edges", 0)
 	sum := Soak(t.Context(), c, Seeds{First: 2, Count: 10}, nil)

@@ -18,22 +18,23 @@ import (
 )
 
 const (
-	// maxTimeline bounds the faults of a timeline that do not stop processes; maxShutdowns bounds the shutdowns.
+	// maxTimeline is the maximum number of faults in a timeline, without faults that stop processes. maxShutdowns is the
+	// maximum number of shutdowns.
 	maxTimeline, maxShutdowns = 6, 3
-	// maxSkew is the maximum clock change of a fault for engines that declare no clock bound.
+	// maxSkew is the maximum change of a clock by a fault, for engines without a bound on clock differences.
 	maxSkew = 500 * time.Millisecond
-	// mostLossPPM is the maximum loss of a link, except for total loss. With a loss of 50% some scenarios do not finish
-	// in time.
+	// mostLossPPM is the maximum loss of a link, apart from total loss. With a loss of 50%, some scenarios would not
+	// finish in time.
 	mostLossPPM = 300_000
 )
 
-// makeTimeline replaces the scenario's faults by a timeline like spec.faults of a BenchmarkRun. It draws faults of
-// every kind that a simulation supports, with any target that a manifest can name. Faults may overlap.
+// makeTimeline replaces the scenario's faults with a timeline like spec.faults of a BenchmarkRun. It draws every kind
+// of fault that a simulation supports, with any target that a manifest can name. Faults may overlap.
 func (w *world) makeTimeline(c Config, r *rand.Rand, long bool) {
 	d := drawer{w, r, long}
 	kinds := []string{faults.CPUStress, faults.MemoryStress, faults.DiskReadLoad, faults.DiskWriteLoad, faults.IODelay, faults.ClockSkew}
 	if len(w.topology.Regions) > 1 {
-		// Partitions are as likely as all other network faults together.
+		// List partitions several times, so that they are as likely as all other network faults together.
 		kinds = append(kinds, faults.NetworkDelay, faults.NetworkLoss, faults.NetworkBandwidth, faults.NetworkPartition, faults.NetworkPartition, faults.NetworkPartition)
 	}
 	db, survival := w.database(c.Engine), c.Engine.Tolerance(w.topology, w.params)
@@ -46,33 +47,33 @@ func (w *world) makeTimeline(c Config, r *rand.Rand, long bool) {
 		kill := &v1alpha1.PodKillFault{Target: v1alpha1.NodeTarget{
 			Regions: []string{w.topology.Regions[survival.Regions[r.IntN(len(survival.Regions))]]},
 		}}
-		// The successor of a killed pod is a new incarnation, so the kill must be permanent unless the engine replaces
-		// every node.
+		// The successor of a killed pod is a new incarnation. So the kill must be permanent unless the engine replaces every
+		// node.
 		kill.Lasting = r.IntN(2) == 0 || !c.Engine.ReplacesAll(w.topology, w.params)
 		d.add(v1alpha1.Fault{PodKill: kill})
 	case ends == 2 && c.Engine.ReplacesAll(w.topology, w.params):
 		one := int32(1)
 		d.add(v1alpha1.Fault{ContainerKill: &v1alpha1.ContainerKillFault{Target: v1alpha1.NodeTarget{Count: &one}}})
 	}
-	// A partition may hold back messages from nodes that the kill removes; see makeFaults.
+	// A partition may hold back messages from nodes that the kill removes. They are then lost; see makeFaults.
 	if len(w.killed()) > 0 && !survival.InFlight {
 		kinds = slices.DeleteFunc(kinds, func(k string) bool { return k == faults.NetworkPartition })
 	}
 	skew := maxSkew
 	if c.Engine.ClockBound != nil {
-		skew = c.Engine.ClockBound(w.params) / 2 / maxTimeline // all skews may hit the same node
+		skew = c.Engine.ClockBound(w.params) / 2 / maxTimeline // all skews may affect the same node
 	}
 	for range 1 + r.IntN(maxTimeline) {
 		d.add(d.fault(kinds[r.IntN(len(kinds))], skew, c.Engine.Roles))
 	}
 	plan := faults.NewPlan(w.timeline, w.topology, w.seed)
-	// LogsSimulated decides, as in simulated runs, whether the faults need nodes with logs.
+	// LogsSimulated decides whether the faults require nodes with logs, as in simulated runs.
 	w.durable = db.LogsSimulated(plan)
 	w.settle()
 }
 
-// Timeline draws faults of a run on a real database: up to maxTimeline faults of the given kinds on the nodes and links
-// of a topology, which start before until. Faults may overlap.
+// Timeline draws faults for a run on a real database. It draws up to maxTimeline faults of the given kinds on the nodes
+// and links of a topology. They start before until and may overlap.
 func Timeline(seed uint64, t *geo.Topology, kinds []string, until time.Duration) []v1alpha1.Fault {
 	r := newRNG(seed, streamTimeline)
 	d := drawer{w: &world{topology: t, load: load{until: until}}, r: r}
@@ -99,20 +100,20 @@ func (d *drawer) add(f v1alpha1.Fault) {
 	}
 	length += upTo(d.r, length)
 	f.Duration = &v1alpha1.Duration{Duration: length}
-	// Kills have no duration: the process restarts by itself, or never.
+	// Kills have no duration: the process restarts on its own, or never.
 	if f.PodKill != nil || f.ContainerKill != nil {
 		f.Duration = nil
 	}
 	d.w.timeline = append(d.w.timeline, f)
 }
 
-// shutdown returns a fault that stops nodes for a while: a machine shutdown or a failing disk.
+// shutdown returns a fault that stops nodes temporarily: a machine shutdown or a failing disk.
 func (d *drawer) shutdown() v1alpha1.Fault {
 	target := d.target(nil)
 	if d.r.IntN(2) == 0 {
 		return v1alpha1.Fault{NodeShutdown: &v1alpha1.NodeShutdownFault{Target: target}}
 	}
-	// Errno 5 is EIO. At 100 percent every operation on the disk fails.
+	// Errno 5 is EIO. With 100 percent, every operation on the disk fails.
 	return v1alpha1.Fault{IOError: &v1alpha1.IOErrorFault{Target: target, Errno: 5, Percent: 100}}
 }
 
@@ -124,7 +125,7 @@ func (d *drawer) fault(kind string, skew time.Duration, roles []string) (f v1alp
 		f.NetworkDelay = &v1alpha1.NetworkDelayFault{Between: d.pair(), Delay: v1alpha1.DurationOf(delay), Jitter: v1alpha1.DurationOf(upTo(r, delay/2))}
 	case faults.NetworkLoss:
 		loss := int32(1 + r.IntN(mostLossPPM))
-		// Total loss acts like a partition, so it must not be combined with a permanent kill.
+		// Total loss has the effect of a partition, so do not combine it with a permanent kill.
 		if r.IntN(8) == 0 && len(d.w.killed()) == 0 {
 			loss = 1e6
 		}
@@ -155,7 +156,8 @@ func (d *drawer) fault(kind string, skew time.Duration, roles []string) (f v1alp
 	return f
 }
 
-// pair returns links from a region to another region, or to all others (To is empty), in one or both directions.
+// pair returns the links from a region to another region or, with an empty To, to all other regions. The fault affects
+// one or both directions.
 func (d *drawer) pair() v1alpha1.RegionPair {
 	from := d.region()
 	p := v1alpha1.RegionPair{From: from, OneWay: d.r.IntN(2) == 0}
@@ -165,15 +167,15 @@ func (d *drawer) pair() v1alpha1.RegionPair {
 	return p
 }
 
-// side returns one side of a partition: all nodes of a region, or some of them.
+// side returns one side of a partition: all or some of the nodes of a region.
 func (d *drawer) side(roles []string) v1alpha1.NodeTarget {
 	t := d.target(roles)
 	t.Regions = d.region()
 	return t
 }
 
-// target returns a random set of nodes: in one or all regions, in one or all partitions, with any or a given role, and
-// all, one or a percentage of these nodes.
+// target returns a random set of nodes: in one or all regions, in one or all partitions, and with any or a given role.
+// It selects all, one or a percentage of these nodes.
 func (d *drawer) target(roles []string) (t v1alpha1.NodeTarget) {
 	r := d.r
 	if r.IntN(2) == 0 {
@@ -198,7 +200,7 @@ func (d *drawer) target(roles []string) (t v1alpha1.NodeTarget) {
 func (d *drawer) region() []string {
 	names := d.w.topology.Regions
 	i := d.r.IntN(len(names))
-	// Limit the capacity, so that an append to the result cannot overwrite the topology's names.
+	// Limit the capacity, so that an append to the result does not overwrite names of the topology.
 	return names[i : i+1 : i+1]
 }
 
@@ -209,22 +211,23 @@ func (d *drawer) others(but []string) []string {
 	return left
 }
 
-// database adapts the scenario's database for fault injection. Nodes have no journals: a node with a disk has a log.
+// database adapts the scenario's database for fault injection. It does not set Journals: in a scenario, nodes have logs
+// on simulated disks instead.
 func (w *world) database(e *protocol.Engine) *faults.Database {
 	return &faults.Database{Engine: e, Params: w.params, Topology: w.topology}
 }
 
-// play starts the injector of simulated runs on the timeline, if there is one.
+// play starts the injector of simulated runs if there is a timeline.
 func (e *execution) play(c Config) {
 	if len(e.timeline) > 0 {
 		e.injector = simulated.Start(e.sim, e.database(c.Engine), faults.NewPlan(e.timeline, e.topology, e.seed), 0, e.offsets)
 	}
 }
 
-// played reports whether all faults of the timeline are over and their new incarnations have started.
+// played reports whether all faults of the timeline have ended and the new incarnations of killed nodes have started.
 func (e *execution) played() bool { return e.injector == nil || e.injector.Over() }
 
-// ends returns the planned end of a fault; for a fault without a duration, its start.
+// ends returns the planned end of a fault. The end of a fault without a duration is its start.
 func ends(f *v1alpha1.Fault) time.Duration {
 	if f.Duration == nil {
 		return f.At.Duration
@@ -244,8 +247,8 @@ func (w *world) killed() (regions []geo.Region) {
 	return regions
 }
 
-// timelineLegal reports whether the engine makes promises about the scenario with this timeline: the part of legal that
-// concerns the timeline.
+// timelineLegal is the part of legal that concerns the timeline: it reports whether the engine makes promises about the
+// scenario with this timeline.
 func (w *world) timelineLegal(e *protocol.Engine) bool {
 	db, plan := w.database(e), faults.NewPlan(w.timeline, w.topology, w.seed)
 	w.durable = w.durable || db.LogsSimulated(plan)
@@ -264,7 +267,7 @@ func (w *world) timelineLegal(e *protocol.Engine) bool {
 	return true
 }
 
-// keepTimeline removes faults whose targets name regions or partitions that no longer exist.
+// keepTimeline removes faults whose targets refer to regions or partitions that do not exist any more.
 func (w *world) keepTimeline() {
 	t := w.topology
 	gone := func(names []string) bool {
@@ -281,7 +284,7 @@ func (w *world) keepTimeline() {
 	})
 }
 
-// Describe returns the fault's kind and fields as JSON, without name and start, followed by its duration.
+// Describe returns the kind and the fields of a fault as JSON, without its name and start, followed by its duration.
 func Describe(f *v1alpha1.Fault) string {
 	text, err := json.Marshal(f)
 	var fields map[string]json.RawMessage
@@ -289,7 +292,7 @@ func Describe(f *v1alpha1.Fault) string {
 		err = json.Unmarshal(text, &fields)
 	}
 	if err != nil {
-		return err.Error() // unreachable: every drawn fault marshals to JSON
+		return err.Error() // unreachable, because every drawn fault can be encoded
 	}
 	for _, field := range []string{"name", "at", "duration"} {
 		delete(fields, field)
@@ -305,7 +308,7 @@ func Describe(f *v1alpha1.Fault) string {
 }
 
 // countReplaced adds the nodes that the timeline killed and that new incarnations replaced. These incarnations start
-// immediately.
+// immediately, so Injecting is the time of both.
 func (e *execution) countReplaced() {
 	if e.injector == nil {
 		return

@@ -15,37 +15,37 @@ import (
 	"github.com/geobench/geobench/internal/engine/sim"
 )
 
-// wide holds the additional draws of a Config.Wide scenario.
+// wide has the additional settings of a Config.Wide scenario.
 type wide struct {
-	// attempts bounds the attempts of a client at a transaction that aborts because of a conflict; 0 and 1 both mean a
-	// single attempt.
+	// attempts is the maximum number of attempts of a client at a transaction that aborts because of a conflict. Both 0
+	// and 1 stand for a single attempt.
 	attempts int
-	// shrink is protocol.Config.Shrink.
+	// shrink is the value of protocol.Config.Shrink.
 	shrink uint8
-	// padding is the number of additional rows, of paddingBytes each, that no transaction uses. They make state transfers
+	// padding is the number of additional rows, each of paddingBytes, which no transaction uses. They make state transfers
 	// take several messages.
 	padding, paddingBytes int
-	// again adds a second run once the first is judged. It loads the rows again and reuses the transaction ids.
+	// again adds a second run after the first one was checked. It loads the rows again and reuses the transaction IDs.
 	again bool
-	// plain makes clients call untraced procedures. A traced procedure writes a stamp in place of a deleted row, so
-	// replicas never delete one. The explorer judges no history of untraced procedures.
+	// plain makes clients call untraced procedures. In place of a deletion, a traced procedure writes a stamp, so only
+	// untraced procedures delete rows. The explorer cannot check a history of untraced procedures.
 	plain bool
 }
 
 const (
-	// maxAttempts bounds wide.attempts.
+	// maxAttempts is the maximum of wide.attempts.
 	maxAttempts = 5
-	// shrinkBits is the maximum of wide.shrink: thresholds become up to 2^26 times smaller, so 64 MB become a byte.
+	// shrinkBits is the maximum of wide.shrink. It makes thresholds up to 2^26 times smaller, so 64 MB become one byte.
 	shrinkBits = 26
-	// mostPadding bounds the total bytes of unused rows on a node that stores all of them.
+	// mostPadding is the maximum size of all unused rows, in bytes, on a node that stores all of them.
 	mostPadding = 1 << 20
-	// betweenRuns is the idle time between two runs. Drivers need longer to load rows and to start workers.
+	// betweenRuns is the idle time between two runs. Real drivers take longer to load rows and to start workers.
 	betweenRuns = time.Second
-	// paddingFrom is the number of the first unused row, above all rows of the load.
+	// paddingFrom is the number of the first unused row. All rows of the load have smaller numbers.
 	paddingFrom = 1 << 20
 )
 
-// makeWide draws the additional settings of a wide scenario, independently of the engine.
+// makeWide draws the additional settings of a wide scenario. They do not depend on the engine.
 func (w *world) makeWide(r *rand.Rand) {
 	w.wide = wide{}
 	if r.IntN(2) == 0 {
@@ -61,14 +61,14 @@ func (w *world) makeWide(r *rand.Rand) {
 	}
 	w.load.pairs = r.IntN(3) == 0
 	w.wide.again = r.IntN(4) == 0
-	// SmallBank keeps few customers, so that its transactions conflict.
+	// SmallBank keeps its few customers, so that its transactions conflict.
 	if !w.load.bank && r.IntN(4) == 0 {
 		w.load.rows = 20 + r.IntN(200)
 	}
 	w.wide.plain = r.IntN(8) == 0
 }
 
-// describe writes the settings that differ from the default.
+// describe writes the settings that differ from their defaults.
 func (x *wide) describe(b *strings.Builder) {
 	if x.attempts > 1 {
 		fmt.Fprintf(b, "up to %d attempts\n", x.attempts)
@@ -98,8 +98,8 @@ func (x *wide) fill(layout geo.Layout, s *sim.Sim) {
 	}
 }
 
-// wideParam draws a value from the whole range of a parameter, with a uniform logarithm. It returns the minimum in an
-// eighth of the cases, and the default in a quarter.
+// wideParam draws a value from the whole range of a parameter, with a uniform logarithm. It returns the minimum with
+// probability 1/8, and the default with probability 1/4.
 func wideParam(p protocol.Parameter, r *rand.Rand) string {
 	switch n := r.IntN(8); {
 	case len(p.OneOf) > 0:
@@ -110,17 +110,17 @@ func wideParam(p protocol.Parameter, r *rand.Rand) string {
 		if n == 2 {
 			return fmt.Sprint(p.MinInt)
 		}
-		// The power is below range + 2, so the value reaches MaxInt.
+		// The power is less than MaxInt - MinInt + 2, so the value can reach MaxInt but not exceed it.
 		return fmt.Sprint(p.MinInt + int64(math.Pow(float64(p.MaxInt-p.MinInt)+2, r.Float64())) - 1)
 	case n == 2:
 		return p.Min.String()
 	}
-	// The lower bound must be positive, because 0 has no logarithm.
+	// Both bounds must be positive, because 0 has no logarithm.
 	return logUniform(r, max(p.Min, leastLag), max(p.Max, leastLag)).String()
 }
 
 // patience returns the time after the last fault and the last transaction within which everything must complete. In
-// wide scenarios it grows with the duration parameters, because recovery may wait for several of them in turn.
+// wide scenarios it increases with the duration parameters, because recovery may wait for several of these durations.
 func (w *world) patience(e *protocol.Engine) time.Duration {
 	all := patience
 	if !w.isWide {
@@ -134,11 +134,11 @@ func (w *world) patience(e *protocol.Engine) time.Duration {
 	return all
 }
 
-// longParameter is the factor with which each duration parameter extends the patience.
+// longParameter is the factor by which a duration parameter contributes to the patience.
 const longParameter = 50
 
-// nextPairs returns a call of simload's procedure that writes to two groups, scans two groups, or scans one and writes
-// to another.
+// nextPairs returns a call of simload's procedure on two groups: it writes to both, scans both, or scans one and writes
+// to the other.
 func (l *load) nextPairs(r *rand.Rand) string {
 	a := r.IntN(groupsOf)
 	b := (a + 1 + r.IntN(groupsOf-1)) % groupsOf
@@ -155,8 +155,8 @@ func (l *load) nextPairs(r *rand.Rand) string {
 	}
 }
 
-// retry keeps the transaction of client i for another attempt if it was aborted because of a conflict and attempts
-// remain. The client sends it under a new id.
+// retry keeps the transaction of client i for another attempt, if a conflict aborted it and attempts are left. The
+// client sends the retry with a new ID.
 func (c *clients) retry(i int, o txn.Outcome) {
 	t := c.tries[i]
 	if c.script != nil || o.Status != txn.Aborted || o.Cause != txn.CauseConflict || int(t.Attempt)+1 >= c.wide.attempts {
@@ -166,8 +166,8 @@ func (c *clients) retry(i int, o txn.Outcome) {
 	t.Attempt++
 }
 
-// mayRunAgain reports whether a second run can follow: the first has passed, every transaction is answered, and all
-// nodes are running, as in a database that several runs use.
+// mayRunAgain reports whether a second run can follow. The first run must have passed, every transaction must be
+// answered, and all nodes must be running, as in a database that serves several runs.
 func (e *execution) mayRunAgain(res *Result) bool {
 	if !e.wide.again || e.calls != nil || !res.Passed() || !e.complete() || e.core.begins > 0 || e.injector != nil {
 		return false
@@ -180,8 +180,8 @@ func (e *execution) mayRunAgain(res *Result) bool {
 	return true
 }
 
-// runAgain loads the rows again, as drivers do between runs once all replicas are quiescent. It then lets the clients
-// send transactions with the same ids again, without faults.
+// runAgain loads the rows again, as drivers do between runs when all replicas are quiescent. The clients then send
+// transactions with the same IDs again, without faults.
 func (e *execution) runAgain(c Config, res *Result) {
 	e.sim.Run(e.sim.Now() + betweenRuns)
 	for n := range geo.NodeID(e.topology.Nodes()) {
@@ -189,13 +189,13 @@ func (e *execution) runAgain(c Config, res *Result) {
 	}
 	e.load.fill(e.layout, e.sim)
 	e.wide.fill(e.layout, e.sim)
-	// The second run has a history of its own, because the same ids denote other transactions.
+	// Start a new history, because the same IDs now denote other transactions.
 	e.taps.History = history.History{KeyName: e.taps.History.KeyName}
 	for _, name := range e.topology.Regions {
 		e.taps.History.Region(name)
 	}
 	until := e.load.until
-	// Restore the scenario: Least.Trace and Least.WritePage run it again.
+	// Restore the setting at the end, because Least.Trace and Least.WritePage run the scenario again.
 	defer func() { e.load.until = until }()
 	e.load.until += e.sim.Now()
 	e.second = true

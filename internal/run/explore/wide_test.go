@@ -11,7 +11,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/oceanvista"
 )
 
-// Every engine keeps its promises with parameters from their whole ranges, clients that retry, small thresholds and
+// Every engine satisfies all checks with parameters from their whole ranges, clients that retry, small thresholds and
 // second runs.
 func TestWide(t *testing.T) {
 	for _, e := range engines.All() {
@@ -28,7 +28,8 @@ func TestWide(t *testing.T) {
 	}
 }
 
-// With small thresholds a node can lag permanently. It counts as lost; otherwise these scenarios would not finish.
+// With small thresholds, a node can lag permanently. Such a node counts as lost. If it did not, these scenarios would
+// not finish.
 func TestStragglers(t *testing.T) {
 	for name, c := range map[string]Config{
 		"a member of the group lacks entries":           {Seed: 50, Hostile: true, Buggify: true},
@@ -47,7 +48,7 @@ func TestStragglers(t *testing.T) {
 	}
 }
 
-// A scenario that takes too much memory is stopped and reported.
+// A scenario that uses too much memory is stopped and reported.
 func TestBloated(t *testing.T) {
 	e, _ := engines.Lookup("calvin")
 	r := Run(Config{Engine: e, Seed: 1, MaxBytes: 1})
@@ -56,7 +57,7 @@ func TestBloated(t *testing.T) {
 	}
 }
 
-// Wide scenarios of seeds that once failed pass.
+// Wide scenarios that failed with earlier versions of the engines pass.
 func TestWideThatFailed(t *testing.T) {
 	for _, tc := range []struct {
 		what, engine string
@@ -81,7 +82,7 @@ func TestWideThatFailed(t *testing.T) {
 	}
 }
 
-// Wide scenarios draw all documented variations, and parameters from their whole ranges.
+// Wide scenarios contain all documented variations, and parameters from their whole ranges.
 func TestWorldsThatAreWide(t *testing.T) {
 	e, _ := engines.Lookup("sunstorm")
 	seen := map[string]int{}
@@ -108,7 +109,7 @@ func TestWorldsThatAreWide(t *testing.T) {
 	}
 }
 
-// Drawn values are within the bounds of their parameters, and reach both bounds.
+// Drawn values are within the bounds of their parameters, and come close to both bounds.
 func TestWideParameters(t *testing.T) {
 	r := newRNG(1, streamWide)
 	duration := protocol.Parameter{Name: "d", Default: "1s", Min: time.Millisecond, Max: time.Minute}
@@ -128,7 +129,7 @@ func TestWideParameters(t *testing.T) {
 		n, _ := strconv.ParseInt(text, 10, 64)
 		low, high = min(low, n), max(high, n)
 	}
-	// A range of two values has only its bounds, apart from the default.
+	// If the range has two values, both are drawn and no other value is.
 	two, drawn := protocol.Parameter{Name: "two", Default: "1", Integer: true, MinInt: 1, MaxInt: 2}, map[string]int{}
 	for range 100 {
 		drawn[wideParam(two, r)]++

@@ -19,10 +19,10 @@ import (
 
 // world is a scenario, generated from a seed.
 type world struct {
-	seed     uint64 // seeds the simulator's random numbers
+	seed     uint64 // seed of the simulator's random numbers
 	topology *geo.Topology
 	params   protocol.Params
-	// coordinators determines the node to which a client sends each transaction.
+	// coordinators determines to which node a client sends each transaction.
 	coordinators geo.Coordinators
 	offsets      []time.Duration // clock offsets by node
 	costs        sim.Costs
@@ -34,26 +34,26 @@ type world struct {
 	// calls are the transactions that clients send, ordered by time; nil if clients draw their transactions.
 	calls []call
 	core  core
-	// rare determines when replicas take rare actions; nil for never.
+	// rare is the plan of rare actions of replicas; nil if they take none.
 	rare  *buggify.Plan
 	disks disks
-	// timeline lists faults in the form of a run's spec.faults.
+	// timeline has faults in the form of spec.faults of a run.
 	timeline []v1alpha1.Fault
-	// wide holds additional draws of a Config.Wide scenario; isWide is set if the scenario is one.
+	// wide has the additional settings of a Config.Wide scenario. isWide is set if the scenario is wide.
 	wide   wide
 	isWide bool
 }
 
-// fault is a fault of a link, a node or a region.
+// fault is a fault of a link, a node, a clock or a region.
 type fault struct {
 	at   time.Duration
 	kind faultKind
-	a, b geo.Region    // b is set only for cuts and heals
+	a, b geo.Region    // b is used only for cuts and heals
 	node geo.NodeID    // for crashes, restarts, clock jumps and unreadable logs
-	by   time.Duration // clock change of a jump; for vanish, the time from the loss to the next incarnation
-	// region is set if all nodes of region a lose their state.
+	by   time.Duration // change of the clock in a jump; in vanish, time from the loss to the next incarnation
+	// region is set if all nodes of region a lose their state, and not only node.
 	region bool
-	// loses is the share of a crashed node's unsynced data that is lost, in percent.
+	// loses is the share of its unsynced data that a crashing node loses, in percent.
 	loses int
 }
 
@@ -65,8 +65,8 @@ const (
 	lose
 	crash
 	restart
-	jump       // of a clock
-	vanish     // a node's process and memory are lost, or all of a region's; new incarnations replace them
+	jump       // the clock of a node jumps
+	vanish     // a node, or all nodes of a region, lose their processes and memory; new incarnations replace them
 	unreadable // a restarting node cannot read its log, so its region is lost
 )
 
@@ -100,8 +100,8 @@ func (f fault) describe(t *geo.Topology) string {
 	}
 }
 
-// Streams of random numbers of a scenario. Draws that do not depend on the engine are the same for all engines. A new
-// kind of draw gets a new stream, so that existing seeds keep their scenarios.
+// Streams of a scenario's random numbers. Draws that do not depend on the engine are the same for all engines. Every
+// new kind of draw has a new stream, so that the scenarios of existing seeds do not change.
 const (
 	streamTopology = iota + 1
 	streamParams
@@ -126,23 +126,24 @@ const (
 	streamNextLosses  = 119
 	streamLags        = 120
 	streamWide        = 121
-	streamHomes       = 109 // 106 to 108 would change the scenarios of seeds that once failed
+	streamHomes       = 109 // 106 to 108 would change the scenarios of seeds in TestSeedsThatFailed
 )
 
 func newRNG(seed uint64, of uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, of)) }
 
 const (
-	// maxNodes bounds the nodes of a scenario, so that protocols with all-to-all messages stay fast.
+	// maxNodes is the maximum number of nodes in a scenario. With more nodes, protocols with all-to-all messages would be
+	// slow.
 	maxNodes = 12
-	// maxRegions and maxHostileRegions bound the regions of a scenario. With five regions, a protocol that survives the
-	// loss of a minority can lose two.
+	// maxRegions and maxHostileRegions are the maximum numbers of regions. With five regions, a protocol that tolerates
+	// the loss of a minority can lose two.
 	maxRegions, maxHostileRegions = 4, 5
-	// maxCuts and maxHostileCuts bound the cuts of single links.
+	// maxCuts and maxHostileCuts are the maximum numbers of cuts of single links.
 	maxCuts, maxHostileCuts = 4, 12
 )
 
-// newWorld generates the scenario of a seed. It fails if the engine accepts none of the drawn topologies and
-// parameters.
+// newWorld generates the scenario of a seed. It fails if the engine rejects all topologies and parameters that are
+// drawn.
 func newWorld(c Config) (*world, error) {
 	w := &world{seed: c.Seed, isWide: c.Wide}
 	scale, r, err := w.draw(c)
@@ -152,8 +153,8 @@ func newWorld(c Config) (*world, error) {
 	if c.Replace {
 		w.preferReplaceable(c)
 	}
-	// Round-robin coordinators matter only if nodes ask for masters. Restricting them to that case keeps the scenarios of
-	// seeds that once failed.
+	// Use round-robin coordinators only if nodes query the masters of rows, because they make no difference otherwise.
+	// This restriction also preserves the scenarios of seeds that failed earlier.
 	if w.params[locallog.MastersParameter.Name] != "" && newRNG(c.Seed, streamTurns).IntN(2) == 0 && locallog.AsksMasters(w.params) {
 		w.coordinators = geo.RoundRobin
 	}
@@ -185,8 +186,7 @@ func newWorld(c Config) (*world, error) {
 		w.makeCrashes(c.Engine, newRNG(c.Seed, streamCrashes))
 		w.makeJumps(c.Engine, newRNG(c.Seed, streamClocks))
 	}
-	// Disks and losses follow the faults, because makeDisks changes the crashes in the schedule and makeLosses removes
-	// them.
+	// Add disks and losses after the faults: makeDisks changes the crashes in the schedule, and makeLosses removes them.
 	if c.Disk {
 		w.makeDisks(c.Engine, newRNG(c.Seed, streamDisks))
 	}
@@ -194,8 +194,7 @@ func newWorld(c Config) (*world, error) {
 		w.makeLosses(c.Engine, newRNG(c.Seed, streamLosses))
 	}
 	if c.Buggify {
-		// Rare actions stop once faults and load are over, because a database that keeps taking them may never become
-		// quiescent.
+		// Rare actions stop when faults and load are over: with rare actions, a database might never become quiescent.
 		w.rare = buggify.NewPlan(c.Seed, max(w.calm, w.load.until))
 	}
 	if c.Core {
@@ -204,18 +203,18 @@ func newWorld(c Config) (*world, error) {
 	return w, nil
 }
 
-// loses reports whether the database may lose acknowledged transactions by design, as primary does with failover:
+// loses reports whether the database may lose acknowledged transactions by design, like primary with failover:
 // Unplanned. The explorer then checks everything except the history.
 func (w *world) loses(e *protocol.Engine) bool { return e.Loses != nil && e.Loses(w.params) }
 
-// maxDraws bounds the topologies and parameters that are drawn for a scenario.
+// maxDraws is the maximum number of draws of the topology and the parameters of a scenario.
 const maxDraws = 1000
 
 // draw draws the topology and the parameters until the engine accepts them. The first draw is the same for all engines.
-// draw returns the scale of the topology's delays, and the random generator for the remaining draws.
+// draw returns the scale of the topology's delays and the random generator for the remaining draws.
 func (w *world) draw(c Config) (scale time.Duration, r *rand.Rand, err error) {
 	for n := range uint64(maxDraws) {
-		again := n << 32 // in the high bits, so that no two attempts share a stream
+		again := n << 32 // in the high bits, so that no two attempts use the same stream
 		r = newRNG(c.Seed, streamTopology+again)
 		scale = []time.Duration{time.Millisecond, 10 * time.Millisecond, 50 * time.Millisecond, 100 * time.Millisecond}[r.IntN(4)]
 		w.topology = newTopology(c, r, scale)
@@ -225,13 +224,13 @@ func (w *world) draw(c Config) (scale time.Duration, r *rand.Rand, err error) {
 		}
 		w.params = newParams(c, newRNG(c.Seed, streamParams+again))
 		w.drawLags(c, newRNG(c.Seed, streamLags+again))
-		// A database that loses acknowledged transactions would fail the history check in every such scenario. Wide
-		// scenarios accept it and skip the check.
+		// If a database may lose acknowledged transactions, its histories would fail the check. Wide scenarios accept such a
+		// database, and skip the check.
 		if w.loses(c.Engine) && !c.Wide {
 			err = fmt.Errorf("that it may lose what it has answered")
 			continue
 		}
-		// An idle database that may use a quarter of the event budget leaves too little for the load and recovery.
+		// If an idle database may use a quarter of the event budget, too few events are left for the load and the recovery.
 		if c.Wide && idleEvents(c.Engine, w.topology, w.params) > maxEvents/4 {
 			err = fmt.Errorf("that its nodes exchange too many messages during the longest of its durations")
 			continue
@@ -245,8 +244,8 @@ func (w *world) draw(c Config) (scale time.Duration, r *rand.Rand, err error) {
 }
 
 // idleEvents estimates the number of events of an idle database during its longest duration parameter. It assumes that
-// every node sends a message to every other node once per shortest duration. The factor of 2 allows for recovery, which
-// waits for a few of the longest durations.
+// each node sends a message to every other node once in the shortest duration parameter. The factor of 2 allows for
+// recovery, which waits for a few of the longest durations.
 func idleEvents(e *protocol.Engine, t *geo.Topology, params protocol.Params) uint64 {
 	var longest, shortest time.Duration
 	for _, p := range e.Parameters {
@@ -267,11 +266,12 @@ func idleEvents(e *protocol.Engine, t *geo.Topology, params protocol.Params) uin
 	return uint64(longest/shortest) * n * (n - 1) * 2
 }
 
-// replaceableDraws bounds how often parameters are drawn again for a loss scenario in which no node can be replaced.
+// replaceableDraws is the maximum number of draws of other parameters for a scenario with losses in which no node can
+// be replaced.
 const replaceableDraws = 16
 
-// preferReplaceable draws other parameters for a loss scenario until the engine replaces at least one node. It keeps
-// the original parameters if replaceableDraws attempts fail.
+// preferReplaceable draws other parameters for a scenario with losses until the engine can replace at least one node.
+// It keeps the original parameters if replaceableDraws draws fail.
 func (w *world) preferReplaceable(c Config) {
 	for n := uint64(1); n <= replaceableDraws && c.Engine.Replaces != nil && len(c.Engine.Replaces(w.topology, w.params)) == 0; n++ {
 		other := newParams(c, newRNG(c.Seed, streamParams+(maxDraws+n)<<32))
@@ -314,7 +314,8 @@ func newTopology(c Config, r *rand.Rand, scale time.Duration) *geo.Topology {
 	}
 	for a := range regions {
 		for b := range a + 1 {
-			// No delay between regions is below a tenth of the scale, so links differ by at most a factor of ten.
+			// The delay between two regions is at least a tenth of the scale, so the delays of links differ by at most a factor
+			// of ten.
 			d := scale/10 + upTo(r, scale-scale/10)
 			if a == b {
 				d = 50*time.Microsecond + upTo(r, 450*time.Microsecond)
@@ -336,9 +337,9 @@ func newTopology(c Config, r *rand.Rand, scale time.Duration) *geo.Topology {
 	return t
 }
 
-// newHomes restricts the homes of rows to the first regions in a quarter of the scenarios with several regions. It
-// returns the number of home regions, or 0 for all. A separate stream of random numbers keeps all other scenarios
-// unchanged.
+// newHomes restricts the homes of rows to the first regions, in a quarter of the scenarios with several regions. It
+// returns the number of home regions, or 0 if all regions are homes. It uses a separate stream of random numbers, so
+// that other draws do not change.
 func newHomes(t *geo.Topology, r *rand.Rand) int {
 	if regions := len(t.Regions); regions > 1 && r.IntN(4) == 0 {
 		return 1 + r.IntN(regions-1)
@@ -346,8 +347,8 @@ func newHomes(t *geo.Topology, r *rand.Rand) int {
 	return 0
 }
 
-// newGroups places about half of the cells explicitly, in half of the scenarios. A placed cell has a random leader and
-// a random number of members in each region.
+// newGroups places about half of the cells explicitly, in half of the scenarios. Such a cell has a random leader, and a
+// random number of members in each region.
 func newGroups(t *geo.Topology, r *rand.Rand) (groups []geo.CellGroup) {
 	if r.IntN(2) == 0 {
 		return nil
@@ -363,10 +364,10 @@ func newGroups(t *geo.Topology, r *rand.Rand) (groups []geo.CellGroup) {
 		for range t.Regions {
 			g.Replicas = append(g.Replicas, r.IntN(t.Replicas+1))
 		}
-		// A leader needs a member in its own region, whatever was drawn for it.
+		// A leader needs at least one member in its own region.
 		g.Replicas[g.Leader] = max(1, g.Replicas[g.Leader])
-		// Regions after the first Placement().Regions are not the home of any row, so their cells have no group. Their
-		// draws were made anyway, to keep the stream aligned.
+		// Only the first Placement().Regions regions are homes of rows, so cells of later regions have no group. They are
+		// drawn nevertheless, so that later draws from this stream do not change.
 		if int(g.Home) < t.Placement().Regions {
 			groups = append(groups, g)
 		}
@@ -374,8 +375,9 @@ func newGroups(t *geo.Topology, r *rand.Rand) (groups []geo.CellGroup) {
 	return groups
 }
 
-// newParams draws values that a user might choose: a random word for parameters with named values, and integers and
-// durations near the default. Hostile scenarios draw durations with hostile.
+// newParams draws parameters that a user might choose: any of the named values, and integers and durations near the
+// default. In hostile scenarios, durations come from the function hostile. In wide scenarios, all values come from
+// wideParam.
 func newParams(c Config, r *rand.Rand) protocol.Params {
 	e := c.Engine
 	given := map[string]string{}
@@ -397,7 +399,7 @@ func newParams(c Config, r *rand.Rand) protocol.Params {
 		}
 	}
 	params, errs := e.Resolve(given)
-	for len(errs) > 0 && given[errs[0].Name] != "" { // combinations that the engine refuses
+	for len(errs) > 0 && given[errs[0].Name] != "" { // the engine rejects some combinations
 		for _, err := range errs {
 			delete(given, err.Name)
 		}
@@ -409,19 +411,19 @@ func newParams(c Config, r *rand.Rand) protocol.Params {
 	return params
 }
 
-// drawLags changes durations that are 0 by default, such as a lag or a delay. In half of the scenarios it draws a value
-// with a uniform logarithm, because such parameters enable code paths that the default skips. It uses a separate stream
-// of random numbers, so scenarios in which they stay 0 do not change.
+// drawLags changes durations that are 0 by default, such as a lag or a delay. In half of the cases it draws a value
+// with a uniform logarithm, because a value above 0 enables code that the default skips. It uses a separate stream of
+// random numbers, so that other draws do not change.
 func (w *world) drawLags(c Config, r *rand.Rand) {
 	if c.Broken || c.Wide {
-		return // known scenarios catch the faulty variants, and wide scenarios already draw lags
+		return // the scenarios that catch faulty variants must not change, and wide scenarios already draw lags
 	}
 	for _, p := range c.Engine.Parameters {
 		d, err := time.ParseDuration(p.Default)
 		if p.Integer || len(p.OneOf) > 0 || err != nil || d != 0 || p.Min != 0 {
 			continue
 		}
-		// Draw the value first: the stream then advances equally, whether or not the coin flip keeps it.
+		// Draw the value in any case, so that later draws do not depend on the decision to keep it.
 		if value := logUniform(r, leastLag, min(p.Max, mostLag)); r.IntN(2) == 0 {
 			given := maps.Clone(w.params)
 			given[p.Name] = value.String()
@@ -432,17 +434,17 @@ func (w *world) drawLags(c Config, r *rand.Rand) {
 	}
 }
 
-// leastLag and mostLag bound the drawn lags. A longer lag would only prolong the scenario.
+// leastLag and mostLag are the bounds of drawn lags. A longer lag would only prolong the scenario.
 const leastLag, mostLag = 100 * time.Microsecond, 4 * time.Second
 
-// logUniform draws a duration between two positive durations, with a uniform logarithm.
+// logUniform draws a duration between two positive durations. The logarithm of the duration is uniformly distributed.
 func logUniform(r *rand.Rand, least, most time.Duration) time.Duration {
 	return least + time.Duration(float64(least)*(math.Pow(float64(most)/float64(least), r.Float64())-1))
 }
 
-// hostile draws a duration parameter. In one of eight cases it returns the engine's minimum, otherwise a value between
-// the minimum and four times the default, with a uniform logarithm. The range starts no lower than a thousandth of the
-// default, so that parameters with minimum 0 have a logarithm.
+// hostile draws the value of a duration parameter. With probability 1/8 it returns the engine's minimum. Otherwise it
+// returns a value between the minimum and four times the default, with a uniform logarithm. The lower end of this range
+// is at least a thousandth of the default, because a minimum of 0 has no logarithm.
 func hostile(p protocol.Parameter, r *rand.Rand) time.Duration {
 	d, _ := time.ParseDuration(p.Default)
 	least, most := max(p.Min, d/1000), min(p.Max, 4*d)
@@ -464,7 +466,7 @@ func (w *world) makeFaults(c Config, r *rand.Rand, long bool) {
 		manyCuts = maxHostileCuts
 	}
 	cuts, isolate, loses := r.IntN(manyCuts+1), r.IntN(4) == 0, r.IntN(3) == 0
-	// Draw the choice before asking for the engine's tolerance, so that all engines consume the same random numbers.
+	// Draw before the engine's tolerance is known, so that the number of draws is the same for all engines.
 	choice := r.Uint64()
 	survival := c.Engine.Tolerance(t, w.params)
 	if may, most := survival.Regions, survival.Most; loses && len(may) > 0 {
@@ -477,8 +479,8 @@ func (w *world) makeFaults(c Config, r *rand.Rand, long bool) {
 	}
 	lost := w.lost()
 	breakLink := func(a, b geo.Region, from, to time.Duration) {
-		// Messages that a lost node sent over a link that is down are lost with it. Only engines that declare InFlight
-		// tolerate that.
+		// If a node is lost while a link is cut, its messages on that link are lost as well. Only engines that declare
+		// InFlight tolerate this.
 		if (slices.Contains(lost, a) || slices.Contains(lost, b)) && !survival.InFlight {
 			return
 		}
@@ -487,7 +489,7 @@ func (w *world) makeFaults(c Config, r *rand.Rand, long bool) {
 	}
 	window := func() (from, to time.Duration) {
 		from = upTo(r, until)
-		// Short and long cuts are equally interesting, so the logarithm of the length is uniform.
+		// Short and long cuts are equally interesting, so the logarithm of the length is about uniform.
 		length := 10 * time.Millisecond << r.IntN(7)
 		if long {
 			length *= 16
@@ -498,7 +500,7 @@ func (w *world) makeFaults(c Config, r *rand.Rand, long bool) {
 		a := r.IntN(regions)
 		b := (a + 1 + r.IntN(regions-1)) % regions
 		from, to := window()
-		// cut takes the lower region first; the matching heal must name the same pair.
+		// Put the region with the lower number first, because a cut and its heal must name the same pair.
 		breakLink(geo.Region(min(a, b)), geo.Region(max(a, b)), from, to)
 	}
 	if isolate {
@@ -513,9 +515,11 @@ func (w *world) makeFaults(c Config, r *rand.Rand, long bool) {
 	w.sortFaults()
 }
 
-// makeCrashes lets nodes crash and restart in a third of the scenarios, one node or all nodes of a region together.
-// Nodes of lost regions do not crash. If a lost node had sent messages to a node that was down, they would be lost, as
-// with a cut link. So scenarios with lost regions have crashes only if the engine tolerates that (InFlight).
+// makeCrashes makes nodes crash and restart in a third of the scenarios, one node or all nodes of a region together.
+// Nodes of lost regions do not crash.
+//
+// Messages from a lost node to a node that is down are lost, as with a cut link. So a scenario with a lost region has
+// crashes only if the engine tolerates the loss of such messages (InFlight).
 func (w *world) makeCrashes(e *protocol.Engine, r *rand.Rand) {
 	lost := w.lost()
 	w.durable = r.IntN(3) == 0 && (len(lost) == 0 || e.Tolerance(w.topology, w.params).InFlight)
@@ -526,7 +530,7 @@ func (w *world) makeCrashes(e *protocol.Engine, r *rand.Rand) {
 
 func (w *world) drawCrashes(r *rand.Rand) {
 	t, until, lost := w.topology, w.load.until, w.lost()
-	free := make([]time.Duration, t.Nodes()) // time from which the node may crash again
+	free := make([]time.Duration, t.Nodes()) // by node, the earliest time of its next crash
 	for range 1 + r.IntN(5) {
 		n, together := geo.NodeID(r.IntN(t.Nodes())), r.IntN(4) == 0
 		at, down := upTo(r, until), 10*time.Millisecond<<r.IntN(8)
@@ -535,7 +539,7 @@ func (w *world) drawCrashes(r *rand.Rand) {
 			if m != n && !(together && t.RegionOf(m) == t.RegionOf(n)) || slices.Contains(lost, t.RegionOf(m)) {
 				continue
 			}
-			// A node crashes again only after its restart, so that its crashes and restarts alternate.
+			// Let a node crash again only after its restart, so that its crashes and restarts alternate.
 			from := max(at, free[m])
 			free[m] = from + down
 			w.faults = append(w.faults, fault{at: from, kind: crash, node: m}, fault{at: free[m], kind: restart, node: m})
@@ -544,8 +548,8 @@ func (w *world) drawCrashes(r *rand.Rand) {
 	w.sortFaults()
 }
 
-// makeJumps lets every clock jump once, within the bound that the engine tolerates, in half of the scenarios of engines
-// that depend on clocks.
+// makeJumps makes every clock jump once, within the bound that the engine tolerates. It does so in half of the
+// scenarios of engines that depend on clocks.
 func (w *world) makeJumps(e *protocol.Engine, r *rand.Rand) {
 	if e.ClockBound == nil || r.IntN(2) == 0 {
 		return
@@ -558,7 +562,7 @@ func (w *world) makeJumps(e *protocol.Engine, r *rand.Rand) {
 }
 
 func (w *world) sortFaults() {
-	// Stable: a heal and a cut of one link at the same instant keep the order in which they were drawn.
+	// Use a stable sort: if a link heals and is cut at the same instant, the drawn order matters.
 	slices.SortStableFunc(w.faults, func(x, y fault) int { return int(x.at - y.at) })
 	for _, f := range w.faults {
 		w.calm = max(w.calm, f.at)
@@ -600,7 +604,7 @@ func (w *world) String() string {
 	return b.String()
 }
 
-// describe writes the nodes, the parameters and the network to b.
+// describe writes the nodes, the parameters and the network of the scenario.
 func (w *world) describe(b *strings.Builder) {
 	t := w.topology
 	fmt.Fprintf(b, "%d regions x %d partitions x %d replicas", len(t.Regions), t.Partitions, t.Replicas)

@@ -7,7 +7,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// A load that fills the declared bandwidth delays probes. The network nevertheless counts as the declared network.
+// A load that fills the declared bandwidth delays the probes of the network. The network nevertheless counts as
+// matching its declaration.
 func TestFullLinkIsTheDeclaredOne(t *testing.T) {
 	t.Parallel()
 	text := farRegions(leader, "smallbank: {customers: 1000, multiHomePercent: 30, paddingBytes: 10000}", "{arrival: Poisson, ratePerSecond: 100, clientsPerRegion: 10000, warmup: 1s, duration: 10s}", "", "")

@@ -12,13 +12,14 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// TestCancelled cancels runs at points of their schedule. The measurements until then are kept and marked.
+// TestCancelled cancels runs at various times. The result contains the measurements up to that time and says that they
+// are incomplete.
 func TestCancelled(t *testing.T) {
 	tests := map[string]struct {
 		repetitions int32
-		// at is the time of cancellation; the run has 1 s of warm-up, 4 s of measuring and 2 s between repetitions.
+		// at is the time of cancellation. The schedule is 1 s of warm-up, 4 s of measurement, and 2 s between repetitions.
 		at      time.Duration
-		windows int // 0: no result
+		windows int // 0 if there is no result
 		seconds int
 		says    string
 	}{
@@ -58,7 +59,7 @@ func TestCancelled(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// The load is steady, so a shorter window has the same throughput.
+			// The load is steady, so a shorter window has about the same throughput.
 			if a, b := d.Summary.ThroughputPerSecond, whole.Summary.ThroughputPerSecond; a < b*9/10 || a > b*11/10 {
 				t.Errorf("%d transactions per second, the whole run has %d", a, b)
 			}
@@ -66,7 +67,7 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
-// TestCancelledRun cancels a run in real time after it has measured for 1.5 s.
+// TestCancelledRun cancels a run in real time after about 1.5 s of measurement.
 func TestCancelledRun(t *testing.T) {
 	p := planOf(t, manifestOf("smallbank-two-regions", twoRegions, "{name: calvin}", "{clientsPerRegion: 10, warmup: 200ms, duration: 1h}", 1))
 	ctx, cancel := context.WithCancel(t.Context())

@@ -2,7 +2,8 @@ package inprocess
 
 import "testing"
 
-// If a load curve steps down when a fault without any effect starts, the step does not count as an effect of the fault.
+// If a step of the load curve coincides with the start of a fault without effect, the change in throughput does not
+// count as an effect of the fault.
 func TestFaultsAreNotHeldAgainstTheCurve(t *testing.T) {
 	t.Parallel()
 	for _, steps := range []string{"[100, 25, 25, 100]", "[25, 100, 100, 25]"} {

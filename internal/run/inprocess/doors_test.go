@@ -34,22 +34,23 @@ func notPassed(t *testing.T, d *result.Document, why string) {
 	}
 }
 
-// An objective over all regions does not excuse a region without commits.
+// A region without commits fails the run, even if the run meets its objectives over all regions.
 func TestTightObjectiveDoesNotAllowADarkRegion(t *testing.T) {
 	t.Parallel()
 	notPassed(t, simulate(t, farRegions(leader, bank, "{clientsPerRegion: 10, warmup: 2s, duration: 30s}", cutAtTheEnd,
 		"{metric: unknownPPM, max: 1000}, {metric: latencyP99, region: ap-northeast-1, max: 250ms}")), "a region is dark for the last 10 s of 30")
 }
 
-// At the end of a Gaussian curve no clients are active. Clients that still wait for an answer hang nevertheless.
+// At the end of a Gaussian curve, no clients are active. Clients that still wait for an answer nevertheless count as
+// hung.
 func TestStallAtTheEndOfACurve(t *testing.T) {
 	t.Parallel()
 	notPassed(t, simulate(t, farRegions(leader, bank, "{clientsPerRegion: 10, warmup: 2s, duration: 30s, curve: {shape: Gaussian}}", cutAtTheEnd,
 		"{metric: latencyP99, region: ap-northeast-1, max: 250ms}")), "a region is dark for the last 10 s of 30")
 }
 
-// A timeout is not an answer: a region that does not answer for the last 10 of 30 s is also detected with a shorter
-// requestTimeout.
+// A timeout does not count as an answer. So a region that does not answer for the last 10 of 30 s is also detected if
+// requestTimeout is shorter.
 func TestShorterTimeoutIsNoAnswer(t *testing.T) {
 	t.Parallel()
 	for _, timeout := range []string{"30s", "9500ms", "8s"} {
@@ -58,15 +59,16 @@ func TestShorterTimeoutIsNoAnswer(t *testing.T) {
 	}
 }
 
-// A region that has lost its only node refuses transactions immediately. Two thirds of its transactions are refused.
+// A region that has lost its only node refuses transactions immediately. A run in which two thirds of a region's
+// transactions are refused does not pass.
 func TestRefusingRegionDoesNotPass(t *testing.T) {
 	t.Parallel()
 	notPassed(t, simulate(t, farRegions(leader, bank, "{arrival: Poisson, ratePerSecond: 20, clientsPerRegion: 500, warmup: 2s, duration: 30s}",
 		"{name: kill, at: 10s, podKill: {target: {regions: [ap-northeast-1]}, lasting: true}}", "")), "a region refuses for the last 20 s of 30")
 }
 
-// Clients that have retried a transaction since the warm-up have no answer, although the transaction was due before the
-// window opened. By Little's law, 200 clients that share 10 commits a second wait 20 s on average.
+// Clients that have retried a transaction since the warm-up count as unanswered, although their transactions were due
+// before the window opened. By Little's law, 200 clients that share 10 commits per second wait 20 s on average.
 func TestTransactionsOfTheWarmupThatNeverEndCount(t *testing.T) {
 	t.Parallel()
 	d := simulate(t, farRegions("{name: sdur}",

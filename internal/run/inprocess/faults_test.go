@@ -20,7 +20,8 @@ import (
 	"github.com/geobench/geobench/internal/run/node"
 )
 
-// withFault returns a run of 12 s over two regions, with a fault from 4 s to 7 s, or a kill at 4 s.
+// withFault returns a run of 12 s over two regions, with a fault from 4 s to 7 s. A kill happens at 4 s and has no
+// duration.
 func withFault(engine, kind, spec string, seed int) string {
 	duration := "duration: 3s, "
 	if strings.HasSuffix(kind, "Kill") {
@@ -31,12 +32,12 @@ func withFault(engine, kind, spec string, seed int) string {
 	return text + fmt.Sprintf("  faults: [{name: f, at: 4s, %s%s: %s}]\n", duration, kind, spec)
 }
 
-// In each engine, every fault has its effect while it lasts and none afterwards, and the data stays correct.
+// With every engine, each fault has an effect while it lasts and none afterwards, and the data stays correct.
 func TestSimulatedFaults(t *testing.T) {
 	const second = "{regions: [ap-northeast-1]}"
 	for _, tc := range []struct {
 		kind, spec string
-		least      int64 // of R, in parts per million
+		least      int64 // bounds of R, in parts per million
 		most       int64
 	}{
 		{"networkDelay", "{between: {}, delay: 100ms}", 0, 900_000},
@@ -80,7 +81,8 @@ func TestSimulatedFaults(t *testing.T) {
 	}
 }
 
-// A killed node loses its state. The other nodes continue if the protocol can, and the remaining copies are checked.
+// A killed node loses its state. The other nodes continue if the protocol permits, and the remaining copies pass the
+// audit.
 func TestSimulatedKill(t *testing.T) {
 	text := withFault("{name: calvin, parameters: {ordering: consensus}}", "podKill", "{target: {role: leader}}", 1)
 	text = strings.Replace(text, "regions: [{name: us-west-2}, {name: ap-northeast-1}]", "regions: [{name: us-east-1}, {name: us-west-2}, {name: eu-west-1}]", 1)
@@ -105,13 +107,13 @@ func TestSimulatedKill(t *testing.T) {
 	}
 }
 
-// A killed container without a journal restarts empty. An engine that replaces lost nodes accepts it: the run recovers,
-// and the copies of all nodes are complete. With other engines the node is lost.
+// A killed container without a journal restarts with an empty node. If the engine replaces lost nodes, the run recovers
+// and all nodes have complete copies. With other engines the node stays lost.
 func TestSimulatedReplacement(t *testing.T) {
 	for _, e := range replacing(t) {
 		for _, regions := range []int{2, 3} {
 			if regions == 2 && strings.Contains(e.needs, "homeLogs: Regions") {
-				continue // refused by the plan
+				continue // the plan would reject this
 			}
 			text := withFault(e.engine(), "containerKill", "{target: {role: "+e.leads+", count: 1}}", 1)
 			if regions == 3 {
@@ -139,7 +141,7 @@ func TestSimulatedReplacement(t *testing.T) {
 	}
 }
 
-// A node that the manifest kills permanently is not replaced, even if the engine could.
+// A node that the manifest kills permanently is not replaced, even if the engine could replace it.
 func TestSimulatedLoss(t *testing.T) {
 	text := withFault("{name: sdur}", "podKill", "{target: {regions: [us-west-2], count: 1}, lasting: true}", 1)
 	text = strings.Replace(text, "regions: [{name: us-west-2}, {name: ap-northeast-1}]", "regions: [{name: us-east-1}, {name: us-west-2}, {name: eu-west-1}]", 1)
@@ -149,8 +151,8 @@ func TestSimulatedLoss(t *testing.T) {
 	}
 }
 
-// If there is only one log, the loss of its region stops the database. The run reports this, and that no rows could be
-// audited. Neither proves a wrong answer.
+// If there is only one log, the loss of its region stops the database. The run reports this and says that no rows could
+// be audited. It reports no wrong answer.
 func TestSimulatedLossOfTheOnlyLog(t *testing.T) {
 	d := simulate(t, withFault("{name: calvin}", "podKill", "{target: {role: leader}}", 1))
 	f := d.Faults[0]
@@ -166,7 +168,7 @@ func TestSimulatedLossOfTheOnlyLog(t *testing.T) {
 	}
 }
 
-// Faults are as reproducible as everything else, even with random targets.
+// The results of runs with faults are reproducible, even if the targets of faults are random.
 func TestSimulatedFaultsTwiceGiveTheSameBytes(t *testing.T) {
 	write := func(seed int) []byte {
 		var b bytes.Buffer
@@ -187,7 +189,7 @@ func TestSimulatedFaultsTwiceGiveTheSameBytes(t *testing.T) {
 	}
 }
 
-// The history of a run with faults is recorded and checked like any other history.
+// The history of a run with faults is recorded and checked like the history of any other run.
 func TestSimulatedFaultsWithHistory(t *testing.T) {
 	for _, engine := range serializable() {
 		text := withFault(strict(engine), "networkPartition", "{from: {regions: [ap-northeast-1]}}", 1)
@@ -199,12 +201,12 @@ func TestSimulatedFaultsWithHistory(t *testing.T) {
 	}
 }
 
-// ofBusyMachine reports whether an overloaded machine alone can cause a reason.
+// ofBusyMachine reports whether a reason can be caused by an overloaded machine alone.
 func ofBusyMachine(reason string) bool {
 	return reason == result.ReasonDriverBound || reason == result.ReasonNetworkNotVerified || reason == result.ReasonFaultMistimed
 }
 
-// A disturbance of a node that is not in the plan of geobench run is detected, however short it is.
+// geobench run detects every disturbance of a node that is not in its plan, however short the disturbance is.
 func TestUndeclaredDisturbance(t *testing.T) {
 	p := planOf(t, manifestOf("smallbank-two-regions", twoRegions, "{name: calvin}", "{clientsPerRegion: 1, warmup: 1s, duration: 1h}", 1))
 	nodes, err := node.StartLocal(t.Context(), *p.Deployment(time.Now(), "local"), node.LocalConfig{Engine: p.Engine, Procedures: catalog.Procedures(), ParseWorkload: catalog.Parse})
@@ -222,7 +224,7 @@ func TestUndeclaredDisturbance(t *testing.T) {
 		}
 	}
 	disturb(&admin.Disturbance{SlowPercent: 7}) // long before the window
-	start := time.Now().Add(-time.Second)       // the warm-up is over now
+	start := time.Now().Add(-time.Second)       // the warm-up of 1 s is just over
 	if d, _ := deviations(p, nodes, nil, start); len(d) != 0 {
 		t.Fatalf("%+v", d)
 	}
@@ -231,7 +233,7 @@ func TestUndeclaredDisturbance(t *testing.T) {
 	if len(d) != 1 || d[0].Name != "ap-northeast-1/0/0" || d[0].What != "link ap-northeast-1 -> us-west-2 delay 1ms" || d[0].From < 0 || d[0].To < d[0].From {
 		t.Errorf("%+v", d)
 	}
-	// The log shows the disturbance, and the round trips show its effect.
+	// The log of the node shows the disturbance, and the measured round trips show its effect.
 	if err := nodes.Node(1).Disturb(t.Context(), admin.Now(&admin.Disturbance{Links: []admin.DisturbedLink{{To: "us-west-2", Link: faster, Back: faster}}})); err != nil {
 		t.Fatal(err)
 	}
@@ -250,8 +252,8 @@ func TestUndeclaredDisturbance(t *testing.T) {
 	}
 }
 
-// In real time a partition stops the isolated region, a slow node slows its clients, and a killed node is lost. After
-// each fault the data is correct.
+// In real time, a partition stops the isolated region, a clock skew is applied and reverted, and a killed node is lost.
+// Afterwards the data is correct.
 func TestRunFaults(t *testing.T) {
 	load := "{clientsPerRegion: 20, thinkTime: 50ms, warmup: 1s, duration: 9s, requestTimeout: 2s}"
 	text := manifestOf("smallbank-two-regions", twoRegions, "{name: calvin}", load, 1)
@@ -273,7 +275,7 @@ func TestRunFaults(t *testing.T) {
 	if a := cut.Availability; a == nil || cut.ToMicroseconds == nil || *cut.ToMicroseconds < 3_000_000 {
 		t.Errorf("%+v %+v", cut, a)
 	}
-	// The number of commits of the second region depends on the machine.
+	// Compare numbers of commits, because their absolute values depend on the machine.
 	second := func(i int) int64 { return d.Timeline[i].Regions[1] }
 	if before, during := max(second(0), second(1)), min(second(2), second(3)); during*4 > before*3 {
 		t.Errorf("the region that was cut off committed %d in a second of it, and %d in one before", during, before)
@@ -289,7 +291,7 @@ func TestRunFaults(t *testing.T) {
 	}
 }
 
-// sumOf adds up the series of a metric.
+// sumOf returns the sum of all series of a metric.
 func sumOf(t *testing.T, r *prometheus.Registry, name string) (sum float64) {
 	t.Helper()
 	families, err := r.Gather()
@@ -306,8 +308,8 @@ func sumOf(t *testing.T, r *prometheus.Registry, name string) (sum float64) {
 	return sum
 }
 
-// With journals, which are truncated meanwhile, killed nodes continue where they stopped. No acknowledged transaction
-// is lost, transactions in flight finish once, and the answers are strictly serializable.
+// Killed nodes with journals restart and continue, and the journals are truncated during the run. No acknowledged
+// transaction is lost, transactions in flight finish exactly once, and the answers are strictly serializable.
 func TestRunRestarts(t *testing.T) {
 	t.Parallel()
 	for _, engine := range engines.Names() {
@@ -315,7 +317,7 @@ func TestRunRestarts(t *testing.T) {
 			t.Parallel()
 			load := "{clientsPerRegion: 20, thinkTime: 20ms, warmup: 1s, duration: 8s, requestTimeout: 2s}"
 			text := manifestOf("smallbank-two-regions", twoRegions, strict(engine), load, 1)
-			if engine == "detock" { // with deadlocks, which a goroutine outside the loop searches for
+			if engine == "detock" { // causes deadlocks, for which a goroutine outside the loop searches
 				text = strings.Replace(text, "{name: detock}", `{name: detock, parameters: {resolverCore: own, opportunistic: "false"}}`, 1)
 				text = strings.Replace(text, "customers: 10000, multiHomePercent: 25", "customers: 100, multiHomePercent: 80", 1)
 			}
@@ -349,7 +351,7 @@ func TestRunRestarts(t *testing.T) {
 				}
 			}
 			last := d.Timeline[len(d.Timeline)-1]
-			for i, committed := range last.Regions { // the number depends on the load of the machine
+			for i, committed := range last.Regions { // the number of commits depends on the load of the machine
 				if committed == 0 {
 					t.Errorf("the clients of %s committed nothing in the last second", d.Regions[i].Name)
 				}

@@ -1,6 +1,6 @@
 // Package inprocess runs a plan without a cluster. Simulate uses virtual time. Run uses real time, with all nodes and
-// load generators in this process. On runs a plan on a database that already exists. All three pass the same facts to
-// package judge as the operator does.
+// load generators in this process. On runs a plan on an existing database. All three pass the same kind of facts to
+// package judge as the operator.
 package inprocess
 
 import (
@@ -16,16 +16,16 @@ import (
 type Progress struct {
 	// Stage describes the current activity in a few words.
 	Stage string
-	// Elapsed and Total are on the run's clock, which is virtual in a simulation. Both are 0 before the load starts.
+	// Elapsed and Total are times of the run's clock, which is virtual in a simulation. Both are 0 before the load starts.
 	Elapsed, Total time.Duration
 	// Regions has the progress of the load generators, in the order of the topology; nil before the load starts.
 	Regions []load.Progress
 }
 
-// Report is called periodically with the progress. Calls do not overlap.
+// Report is a function that is called periodically with the progress. Calls are never concurrent.
 type Report func(Progress)
 
-// schedule returns the schedule of the plan's load, on a clock that starts with the first warm-up.
+// schedule returns the schedule of the plan's load. Its times count from the start of the first warm-up.
 func schedule(p *plan.Plan) load.Schedule { return load.PlanOf(p.Run.Spec.Load, 0) }
 
 // workerConfig returns the configuration of a region's only worker, which runs in this process.

@@ -19,7 +19,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/engines"
 )
 
-// manifestOf returns a database over regions of a preset, and a run on it.
+// manifestOf returns the manifests of a database over regions of a preset network profile, and of a run on this
+// database.
 func manifestOf(preset string, regions []string, engine string, load string, seed int) string {
 	var names []string
 	for _, r := range regions {
@@ -55,7 +56,7 @@ func planOf(t testing.TB, text string) *plan.Plan {
 	return p
 }
 
-// mayBeUnanswered permits unanswered transactions, for runs with failing nodes.
+// mayBeUnanswered is an objective that permits unanswered transactions, for runs with failing nodes.
 const mayBeUnanswered = "objectives: [{metric: unknownPPM, max: 1000000}]"
 
 var twoRegions = []string{"us-west-2", "ap-northeast-1"}
@@ -87,8 +88,8 @@ func TestSimulatingTwiceGivesTheSameBytes(t *testing.T) {
 	}
 }
 
-// TestLawOnPresets compares whole simulated runs of SmallBank at low load with the latency model, on the shipped
-// network profiles.
+// TestLawOnPresets compares simulated runs of SmallBank at low load with the latency model, on network profiles of the
+// repository.
 func TestLawOnPresets(t *testing.T) {
 	presets := map[string][]string{
 		"smallbank-two-regions": twoRegions,
@@ -122,7 +123,7 @@ func TestLawOnPresets(t *testing.T) {
 	}
 }
 
-// TestRun runs a database in real time. It checks only facts that hold on a machine of any speed.
+// TestRun runs a database in real time. It checks only properties that hold on a machine of any speed.
 func TestRun(t *testing.T) {
 	text := manifestOf("smallbank-two-regions", twoRegions, "{name: calvin}", "{clientsPerRegion: 5, warmup: 500ms, duration: 2s}", 1)
 	var stages []string
@@ -140,7 +141,8 @@ func TestRun(t *testing.T) {
 	if d.Verdict == v1alpha1.VerdictFailed {
 		t.Errorf("verdict Failed: %v, checks %v", d.Reasons, d.Checks)
 	}
-	// The latency model is a lower bound at any speed: a region 100 ms from the log's leader cannot commit faster.
+	// The latency model is a lower bound on any machine: a region with a round trip of 100 ms to the leader of the log
+	// cannot commit faster.
 	if p50 := d.Regions[1].LatencyMicroseconds.P50.Least(); p50 < 100_000 {
 		t.Errorf("p50 of %s is %d us, less than the round trip", d.Regions[1].Name, p50)
 	}
@@ -152,8 +154,8 @@ func TestRun(t *testing.T) {
 	if len(stages) < 4 {
 		t.Errorf("the progress went through %v only", stages)
 	}
-	// A few clients send one transaction at a time, so requests and answers are as large as in the simulator, except for
-	// shorter frame headers.
+	// With a few clients that send one transaction at a time, requests and answers are as large as in the simulator, apart
+	// from shorter frame headers.
 	simulated := simulate(t, text).Summary.Wire
 	for what, f := range map[string]func(*result.Wire) int64{
 		"requests": func(w *result.Wire) int64 { return w.RequestBytesPerTransaction },
@@ -171,7 +173,7 @@ func verifyAll(text string) string {
 		"StrongSnapshotIsolation, Serializable, SessionSerializable, StrictSerializable, Convergence]", 1)
 }
 
-// serializable returns the names of the engines that promise serializability.
+// serializable returns the names of the engines that promise serializability with default parameters.
 func serializable() (names []string) {
 	for _, e := range engines.All() {
 		if p, _ := e.Resolve(nil); isolation.Implies(e.Promises(p), isolation.Serializable) {
@@ -181,15 +183,15 @@ func serializable() (names []string) {
 	return names
 }
 
-// strict returns an engine with the parameters that it needs for strict serializability.
+// strict returns spec.engine for an engine, with the parameters that strict serializability requires.
 func strict(engine string) string {
-	if engine == "sdur" { // its read-only transactions use slightly old snapshots by default
+	if engine == "sdur" { // by default, its read-only transactions use slightly old snapshots
 		return "{name: sdur, parameters: {readOnly: certified}}"
 	}
 	return "{name: " + engine + "}"
 }
 
-// checkAll fails unless every verification passed, on a history of at least least transactions.
+// checkAll checks that every verification passed, and that each history has at least least committed transactions.
 func checkAll(t *testing.T, d *result.Document, least int) {
 	t.Helper()
 	var names []string
@@ -210,14 +212,14 @@ func checkAll(t *testing.T, d *result.Document, least int) {
 	}
 }
 
-// Recording its history does not affect a run: with each engine it has the same transactions and, except for the size
-// of messages, the same times.
+// Recording a history does not affect the run. With each engine, the transactions are the same as without a history.
+// The times are the same, too, apart from the effect of larger messages.
 func TestSimulateRecordsHistories(t *testing.T) {
 	for _, engine := range serializable() {
 		t.Run(engine, func(t *testing.T) {
 			t.Parallel()
 			load := "{clientsPerRegion: 20, warmup: 500ms, duration: 2s, repetitions: 2}"
-			if engine == "primary" { // transactions of clients in the primary's region take less than a millisecond
+			if engine == "primary" { // transactions in the primary's region take less than a millisecond
 				load = "{clientsPerRegion: 20, thinkTime: 20ms, warmup: 500ms, duration: 2s, repetitions: 2}"
 			}
 			text := manifestOf("smallbank-two-regions", twoRegions, strict(engine), load, 1)
@@ -231,7 +233,7 @@ func TestSimulateRecordsHistories(t *testing.T) {
 	}
 }
 
-// A history in real time includes answers that arrive after their clients have given up.
+// A history in real time includes answers that arrive after the request timeout.
 func TestRunRecordsHistories(t *testing.T) {
 	text := manifestOf("smallbank-two-regions", twoRegions, "{name: calvin}", "{clientsPerRegion: 20, warmup: 500ms, duration: 2s, requestTimeout: 100ms}", 1)
 	d, err := Run(t.Context(), planOf(t, verifyAll(text)), nil)
@@ -246,8 +248,8 @@ func TestRunRecordsHistories(t *testing.T) {
 	}
 }
 
-// The audit waits for messages that are in flight to another region after the last answer. They take half of 264 ms,
-// and the other region does not know their single-home transactions yet.
+// After the last answer, the audit waits for messages that are still in flight to another region. They take half of 264
+// ms, and until they arrive, the other region lacks some single-home transactions.
 func TestSimulateAuditsAQuietDatabase(t *testing.T) {
 	regions := []string{"eu-west-2", "ap-southeast-2"}
 	text := manifestOf("detock-eight-regions", regions, "{name: slog}", "{clientsPerRegion: 20, warmup: 100ms, duration: 500ms}", 1)

@@ -18,7 +18,7 @@ import (
 	"github.com/geobench/geobench/internal/run/node"
 )
 
-// live exports a run to Prometheus while it runs. It does nothing if registry is nil.
+// live exports the metrics of a run to Prometheus during the run. It does nothing if registry is nil.
 type live struct {
 	plan     *plan.Plan
 	registry prometheus.Registerer
@@ -59,7 +59,7 @@ func (l *live) enter(s v1alpha1.Stage) {
 	l.stage.Store(&f)
 }
 
-// faults records which faults may currently have an effect.
+// faults records which faults may have an effect now.
 func (l *live) faults(lives []*fault.Life) {
 	active := map[string]bool{}
 	for _, f := range lives {
@@ -68,16 +68,16 @@ func (l *live) faults(lives []*fault.Life) {
 	l.active.Store(&active)
 }
 
-// play derives the stage from the load generators from now on.
+// play derives the stage from the progress of the load generators from now on.
 func (l *live) play(workers []*load.Worker) {
 	last := schedule(l.plan).Repetitions
 	f := func() v1alpha1.Stage {
-		// All workers follow the same schedule, so the first one represents them.
+		// All workers follow the same schedule, so use the stage of the first one.
 		p := workers[0].Progress()
 		switch {
 		case p.Stage == load.Measure:
 			return v1alpha1.StageMeasure
-		// Only the last drain ends the load. After any other drain the next warm-up follows.
+		// Only the last drain ends the load. Other drains are followed by the next warm-up.
 		case p.Stage == load.Done || p.Stage == load.Drain && p.Repetition == last:
 			return v1alpha1.StageCollect
 		}
@@ -96,7 +96,7 @@ func (l *live) nodes(nodes *node.Local) {
 	}
 }
 
-// observe registers metrics for a worker and connects them to its configuration. It returns nil without a registry.
+// observe registers the metrics of a worker and makes its configuration update them. It returns nil without a registry.
 func (l *live) observe(c *load.WorkerConfig) *collect.Worker {
 	if l.registry == nil {
 		return nil

@@ -14,15 +14,16 @@ import (
 )
 
 // BenchmarkMetrics measures the cost of metrics. It compares the throughput of a saturated database (no emulated delay,
-// all CPUs busy) with and without metrics that are scraped every second. The two kinds of run alternate in one process.
-// overhead-% is the median over all pairs of the lost throughput; cpu-overhead-% is the same per second of CPU time.
+// all CPUs busy) with and without metrics that are scraped every second. Runs with and without metrics alternate in one
+// process. overhead-% is the median, over all pairs of runs, of the loss of throughput. cpu-overhead-% is the same for
+// the throughput per second of CPU time.
 func BenchmarkMetrics(b *testing.B) {
 	text := strings.Replace(manifestOf("smallbank-two-regions", twoRegions, "{name: calvin}", "{clientsPerRegion: 200, warmup: 1s, duration: 6s}", 1),
 		"network: {profileRef: {name: smallbank-two-regions}, emulation: BuiltIn}",
 		"network: {emulation: None, profile: {intraRegion: {rtt: 0s}, links: [{from: us-west-2, to: ap-northeast-1, rtt: 0s}]}}", 1)
 	p := planOf(b, text)
-	// play returns the transactions per second of real time and of CPU time. The latter hardly depends on other load on
-	// the machine.
+	// play returns the number of transactions per second of real time and per second of CPU time. Other load on the
+	// machine hardly affects the latter.
 	play := func(observe bool) (rate, perCPU float64) {
 		o := Observer{}
 		if observe {
@@ -47,7 +48,7 @@ func BenchmarkMetrics(b *testing.B) {
 	var overheads, cpu, with, without []float64
 	for b.Loop() {
 		for i := range 5 {
-			// Alternate the order, so that a machine that warms up favors neither kind.
+			// Alternate the order, so that warming up of the machine favors neither of the two kinds.
 			on, onCPU := play(i%2 == 0)
 			off, offCPU := play(i%2 == 1)
 			if i%2 == 1 {

@@ -15,8 +15,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/metrics"
 )
 
-// TestLiveMetrics scrapes a run continuously. The metrics match the table and show the stages and an active fault. At
-// the end they agree with the result.
+// TestLiveMetrics scrapes a run continuously. The metrics match the table of metrics, and show the stages of the run
+// and the active fault. At the end they agree with the result.
 func TestLiveMetrics(t *testing.T) {
 	text := manifestOf("smallbank-two-regions", twoRegions, "{name: calvin}", "{clientsPerRegion: 10, warmup: 1s, duration: 4s}", 1) +
 		"  faults: [{name: slow, at: 1s, duration: 1s, networkDelay: {between: {}, delay: 20ms}}]\n"
@@ -88,13 +88,13 @@ func TestLiveMetrics(t *testing.T) {
 	if !fault[0] || !fault[1] {
 		t.Errorf("the fault was shown with %v only", fault)
 	}
-	// Metrics include the warm-up; the result does not.
+	// The metrics include the warm-up, but the result does not.
 	if measured := float64(d.Summary.Committed); committed < measured || committed > 3*measured || counted != committed {
 		t.Errorf("%.0f committed and %.0f latencies were shown, %.0f are in the result", committed, counted, measured)
 	}
 }
 
-// checkTable compares metric families with the table of metrics.
+// checkTable checks that metric families match the table of metrics.
 func checkTable(t *testing.T, families []*dto.MetricFamily) {
 	t.Helper()
 	table := map[string]*metrics.Definition{}

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// The tests of this package allow more time for the network check, because go test builds and runs other packages at
-// the same time.
+// Allow more time for the network check in the tests of this package, because go test builds and tests other packages
+// concurrently.
 func TestMain(m *testing.M) {
 	verifyWithin = 10 * time.Minute
 	os.Exit(m.Run())

@@ -7,8 +7,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// In a closed loop a stall affects one transaction per client, however long it lasts. The result names a region that
-// did not answer for a third of the window, wherever in the window that was.
+// In a closed loop, a stall affects only one transaction of each client, however long it lasts. The result must name a
+// region that did not answer for a third of the window, even if it recovered before the end.
 func TestStallInTheMiddleIsNamed(t *testing.T) {
 	t.Parallel()
 	d := simulate(t, farRegions(leader, bank, "{clientsPerRegion: 10, warmup: 2s, duration: 30s}",

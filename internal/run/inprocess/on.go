@@ -20,12 +20,12 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// PlanOn plans a run for On on a database without a manifest. engine is the database's name in results. promises is the
-// isolation level of its histories, 0 for none. t has the regions of the clients. The links of t must be omitted or
-// zero, because the links are real and not delayed. PlanOn returns check.Problems if the run requests something that is
-// impossible there, such as faults.
+// PlanOn plans a run of On on a database without a manifest. engine is the database's name in results. promises is the
+// isolation level that its histories must satisfy; 0 for none. t has the regions of the clients. The links of t must be
+// omitted or zero, because real links are not delayed artificially. PlanOn returns check.Problems if the run requires
+// something that is impossible on such a database, for example a fault.
 func PlanOn(run *v1alpha1.BenchmarkRun, engine string, promises isolation.Level, t geo.Topology) (*plan.Plan, error) {
-	// Results are compared by engine name, so another database must not use the name of an engine.
+	// Results are compared by engine name, so reject the names of Geobench's engines.
 	if _, own := engines.Lookup(engine); own || engine == "" {
 		return nil, fmt.Errorf("engine: %q does not tell the target from the engines of geobench (%s): give it the database's own name", engine, strings.Join(engines.Names(), ", "))
 	}
@@ -43,8 +43,8 @@ func PlanOn(run *v1alpha1.BenchmarkRun, engine string, promises isolation.Level,
 	})
 }
 
-// PlanExternal plans a run for On on a GeoDatabase with spec.external that is already running and has been checked.
-// Errors are as in PlanOn.
+// PlanExternal plans a run of On on an external database. db is its GeoDatabase, which has spec.external and has
+// already been checked. Errors are as in PlanOn.
 func PlanExternal(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, engine *protocol.Engine) (*plan.Plan, error) {
 	params, errs := engine.Resolve(db.Spec.Engine.Parameters)
 	if len(errs) > 0 {
@@ -60,7 +60,7 @@ func PlanExternal(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, engine *
 func planOn(p *plan.Plan) (*plan.Plan, error) {
 	run, engine, promises, t := p.Run, p.Engine.Name, p.Engine.Promises(p.Params), p.Topology
 	p.Profile = &v1alpha1.NetworkProfileSpec{}
-	// A zero link means that no delay is emulated.
+	// A zero link stands for a link without emulated delay.
 	if t.Links == nil {
 		for range t.Regions {
 			p.Topology.Links = append(p.Topology.Links, make([]geo.Link, len(t.Regions)))
@@ -89,14 +89,15 @@ func planOn(p *plan.Plan) (*plan.Plan, error) {
 	if p.Workload, err = catalog.New(run.Spec.Workload, p.Seed(), &p.Topology); err != nil {
 		return nil, err
 	}
-	// Functional tests run on the same database, so they are planned in the same way.
+	// Functional tests run on the same database, so plan them in the same way.
 	return p, p.PlanTests(func(test *v1alpha1.BenchmarkRun) (*plan.Plan, error) {
 		return planOn(&plan.Plan{Run: test, Database: p.Database, Engine: p.Engine, Params: p.Params, Topology: p.Topology})
 	})
 }
 
 // On runs a plan of PlanOn or PlanExternal on an existing database. It loads the plan's data set, plays the clients in
-// real time, and judges the answers. The plan's topology has the regions of the clients. Cancellation works as in Run.
+// real time, and evaluates the result. The plan's topology has the regions of the clients. Cancellation works as in
+// Run.
 func On(ctx context.Context, p *plan.Plan, db target.Database, report Report) (*result.Document, error) {
 	if report == nil {
 		report = func(Progress) {}

@@ -9,7 +9,8 @@ import (
 	"github.com/geobench/geobench/internal/base/isolation"
 )
 
-// The links to an existing database are not delayed, so a topology with delays is rejected, and links may be omitted.
+// Links to an existing database are not delayed artificially. So a topology may omit its links, and a topology with
+// delays is rejected.
 func TestLinksOfATargetAreReal(t *testing.T) {
 	run := &v1alpha1.BenchmarkRun{}
 	run.Spec.Workload.RMW = &v1alpha1.RMW{Records: 100, RecordsPerTransaction: 1, WritesPerTransaction: 1, ValueBytes: 8}

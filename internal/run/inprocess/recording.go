@@ -10,7 +10,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/plan"
 )
 
-// traced reports whether a plan's verifications need a history.
+// traced reports whether the verifications of a plan need a history.
 func traced(p *plan.Plan) bool { return history.Needed(p.Run.Spec.Verify) }
 
 // recording collects the history of a run. The load generators of all regions write to it concurrently.
@@ -30,7 +30,7 @@ func newRecording(p *plan.Plan, procedures *txn.Registry) *recording {
 	return &recording{topology: &p.Topology, procedures: procedures}
 }
 
-// of returns the trace for the load generators of a region, or nil without a recording.
+// of returns the trace for the load generators of a region; nil if r is nil.
 func (r *recording) of(region geo.Region) *load.Trace {
 	if r == nil {
 		return nil
@@ -43,7 +43,7 @@ func (r *recording) of(region geo.Region) *load.Trace {
 	}}
 }
 
-// whole returns the history, or nil without a recording. Call it once all clients have finished.
+// whole returns the history; nil if r is nil. Call it only after all clients have finished.
 func (r *recording) whole() *history.History {
 	if r == nil {
 		return nil

@@ -23,22 +23,22 @@ func replaced(engine, load string, faults ...string) string {
 	return text + "  faults: [" + strings.Join(faults, ", ") + "]\n"
 }
 
-// replacer is an engine that replaces lost nodes in a database of three regions with one node each.
+// replacer is an engine that can replace lost nodes in a database of three regions with one node each.
 type replacer struct {
 	name string
-	// needs are parameters without which the engine replaces no node. quick are parameters that make it detect a lost
-	// node soon. leads is the role of the leading node.
+	// needs has the parameters that the engine requires to replace nodes. quick has parameters with which it detects a
+	// lost node soon. leads is the role of the leading node.
 	needs, quick, leads string
 }
 
-// engine returns the value of spec.engine.
+// engine returns spec.engine with the required parameters and with more.
 func (r *replacer) engine(more ...string) string {
 	parameters := slices.DeleteFunc(append(more, r.needs), func(p string) bool { return p == "" })
 	return fmt.Sprintf("{name: %s, parameters: {%s}}", r.name, strings.Join(parameters, ", "))
 }
 
-// replacing returns all engines that replace lost nodes in a database with one node per region. It excludes primary,
-// whose writer would be the only node of its region.
+// replacing returns all engines that can replace lost nodes in a database with one node per region. It excludes
+// primary, whose writer would be the only node of its region.
 func replacing(t *testing.T) []replacer {
 	t.Helper()
 	all := []replacer{
@@ -76,7 +76,8 @@ func replacing(t *testing.T) []replacer {
 	return all
 }
 
-// kills returns container kills in one region after another.
+// kills returns n kills of containers, one region after another. The first is at first, and every is the time between
+// two kills.
 func kills(n int, first, every time.Duration) (faults []string) {
 	for i := range n {
 		region := []string{"us-east-1", "us-west-2", "eu-west-1"}[i%3]
@@ -85,14 +86,14 @@ func kills(n int, first, every time.Duration) (faults []string) {
 	return faults
 }
 
-// armed is the problem of a kill that a busy machine delays until after the run: each kill waits until the previous
-// loss is replaced.
+// armed is the problem of a kill that is still waiting when the run ends. On a busy machine this may happen, because a
+// kill waits until the previous loss is replaced.
 const armed = "it was in state Armed when the run ended"
 
-// killsVariable is the environment variable for the number of consecutive kills.
+// killsVariable is the environment variable that sets the number of consecutive kills.
 const killsVariable = "GEOBENCH_KILLS"
 
-// killsAsked returns the requested number of consecutive kills.
+// killsAsked returns the number of consecutive kills from the environment variable, or usual if it is not set.
 func killsAsked(t *testing.T, usual int) int {
 	t.Helper()
 	text := os.Getenv(killsVariable)
@@ -106,8 +107,8 @@ func killsAsked(t *testing.T, usual int) int {
 	return n
 }
 
-// In real time, nodes without journals are killed one after another, until each has lost its state and is replaced. No
-// acknowledged transaction is lost, and every copy is complete.
+// In real time, nodes without journals are killed one after another. Each loses its state and is replaced. No
+// acknowledged transaction is lost, and every copy is complete at the end.
 func TestRunReplacements(t *testing.T) {
 	t.Parallel()
 	n := killsAsked(t, 5)
@@ -148,8 +149,9 @@ func TestRunReplacements(t *testing.T) {
 	}
 }
 
-// An empty process replaces a writer and gets the log from the writer's storage. A lost storage node or copy gets it
-// from the writer. In simulations and in real time no acknowledged transaction is lost, and every copy is complete.
+// An empty process replaces a lost writer and obtains the log from the storage nodes. A lost storage node or copy
+// obtains the log from the writer. In simulations and in real time, no acknowledged transaction is lost and every copy
+// is complete.
 func TestWriterIsReplaced(t *testing.T) {
 	t.Parallel()
 	const fault = "{name: kill-%d, at: %ds, tolerance: 1m, containerKill: {target: {%s, count: 1}}}"
@@ -192,8 +194,8 @@ func TestWriterIsReplaced(t *testing.T) {
 	}
 }
 
-// A database need not recover from more simultaneous losses than it tolerates. A fault that would cause them hits no
-// node, and the run reports the reason. This also holds if the targets are known only during the run.
+// A fault that would lose more nodes at once than the database tolerates affects no node, and the run reports the
+// reason. This also holds if the targets become known only during the run.
 func TestTooManyLosses(t *testing.T) {
 	t.Parallel()
 	load := "{clientsPerRegion: 5, thinkTime: 100ms, warmup: 1s, duration: 14s, requestTimeout: 2s}"
@@ -209,7 +211,7 @@ func TestTooManyLosses(t *testing.T) {
 	}
 }
 
-// A loss whose time arrives before the previous loss is replaced waits for the replacement.
+// If a loss is due before the previous loss is replaced, it waits until then.
 func TestLossesWait(t *testing.T) {
 	t.Parallel()
 	load := "{clientsPerRegion: 5, thinkTime: 100ms, warmup: 1s, duration: 14s, requestTimeout: 2s}"

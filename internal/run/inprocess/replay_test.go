@@ -19,12 +19,12 @@ import (
 	"github.com/geobench/geobench/internal/engine/timers"
 )
 
-// tape records what the load generator of a region sent and received in a run, so that the generator can be replayed
-// without the database.
+// tape records what the load generator of a region sent and received in a run. With a tape, the generator can be
+// replayed without the database.
 type tape struct {
 	calls   []call
 	answers []answer
-	numbers map[txn.ID]int // indexes of calls
+	numbers map[txn.ID]int // by transaction, its index in calls
 	real    workload.Generator
 }
 
@@ -37,11 +37,11 @@ type call struct {
 // answer is an outcome that a client received.
 type answer struct {
 	at     time.Duration
-	number int // index of the call
+	number int // index of the transaction in calls
 	o      txn.Outcome
 }
 
-// recorded is a workload whose generators, one per region, write tapes.
+// recorded is a workload that records its generators on tapes, one for each region.
 type recorded struct {
 	workload.Workload
 	tapes map[geo.Region]*tape
@@ -77,7 +77,7 @@ func (l listener) Complete(o txn.Outcome) {
 	l.Client.Complete(o)
 }
 
-// taped is a recorded run: its document, the facts behind it, the tapes of its regions, and its population.
+// taped is a recorded run: its document, its facts, the tapes of its regions, and its population.
 type taped struct {
 	document   *result.Document
 	facts      judge.Facts
@@ -85,7 +85,7 @@ type taped struct {
 	population population
 }
 
-// record simulates a plan.
+// record simulates a plan and records the run.
 func record(t *testing.T, p *plan.Plan) *taped {
 	t.Helper()
 	x := &taped{tapes: map[geo.Region]*tape{}, population: population{}}
@@ -107,7 +107,7 @@ func record(t *testing.T, p *plan.Plan) *taped {
 }
 
 // replayed is a workload whose generators return the transactions of a tape in order. It uses the ledgers of the
-// recorded run, because the replay uses that run's database: a missing answer does not undo a commit.
+// recorded run, because the replay keeps that run's database: a removed answer does not undo a commit.
 type replayed struct {
 	workload.Workload
 	tape *tape
@@ -135,19 +135,19 @@ func (*tapeReader) Late(txn.Outcome)             {}
 func (r *tapeReader) Ledger() workload.Ledger    { return r.tape.real.Ledger() }
 func (r *tapeReader) Realised() []workload.Count { return r.tape.real.Realised() }
 
-// stage plays a load generator in virtual time, with the answers of a tape instead of a database.
+// stage plays a load generator in virtual time. It delivers the answers of a tape and has no database.
 type stage struct {
 	now     time.Duration
 	timers  timers.Queue
 	sent    []txn.ID
-	answers []answer // by time
+	answers []answer // ordered by time
 }
 
 func (s *stage) Now() time.Duration                          { return s.now }
 func (s *stage) After(d time.Duration, timer protocol.Timer) { s.timers.Push(s.now+d, timer) }
 func (s *stage) Submit(t *txn.Transaction)                   { s.sent = append(s.sent, t.ID) }
 
-// play returns the report of a region's load generator that receives these answers.
+// play returns the report of a region's load generator after it has received these answers.
 func play(t *testing.T, p *plan.Plan, r geo.Region, x *tape, answers []answer) *result.Report {
 	t.Helper()
 	with := *p
@@ -181,8 +181,8 @@ func play(t *testing.T, p *plan.Plan, r geo.Region, x *tape, answers []answer) *
 	return m.Report()
 }
 
-// replay returns the document of the recorded run with other answers and with the objectives of p. spoil changes or
-// omits recorded answers.
+// replay returns the document of the recorded run with other answers and with the objectives of p. spoil changes a
+// recorded answer, or returns false to remove it.
 func (x *taped) replay(t *testing.T, p *plan.Plan, spoil func(answer) (answer, bool)) *result.Document {
 	t.Helper()
 	f := x.facts
@@ -204,10 +204,10 @@ func (x *taped) replay(t *testing.T, p *plan.Plan, spoil func(answer) (answer, b
 	return d
 }
 
-// population has a hash, by region, of the transactions that clients send and their times.
+// population has, for each region, a hash of the transactions that its clients sent and of their times.
 type population map[geo.Region]uint64
 
-// counted is a client environment that adds its transactions to a population.
+// counted is a client environment that adds the transactions of its clients to a population.
 type counted struct {
 	protocol.ClientEnv
 	region geo.Region
@@ -228,7 +228,7 @@ func (c counted) Submit(t *txn.Transaction) {
 	c.ClientEnv.Submit(t)
 }
 
-// sameBytes checks that the replay of a run with its own answers gives the run's document.
+// sameBytes checks that a run and its replay with the same answers have identical documents.
 func sameBytes(t *testing.T, name string, run, again *result.Document) {
 	t.Helper()
 	var a, b bytes.Buffer

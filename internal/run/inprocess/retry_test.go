@@ -10,9 +10,9 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/broken"
 )
 
-// overtaken simulates clients on few records of a database that aborts overtaken transactions: snapshot isolation on a
-// single node. It is the only database that aborts because of conflicts. If every record that is read is also written,
-// it is strictly serializable.
+// overtaken simulates clients of a database that aborts overtaken transactions: snapshot isolation on a single node,
+// with few records. This is the only database that aborts because of conflicts. If transactions write every record that
+// they read, it is strictly serializable.
 func overtaken(t *testing.T, retry string) *result.Document {
 	t.Helper()
 	p := planOf(t, fmt.Sprintf(`apiVersion: geobench.dev/v1alpha1
@@ -40,8 +40,8 @@ spec:
 	return d
 }
 
-// TestRetryConflicts: clients that retry lose few transactions to conflicts, each attempt is a transaction of the
-// history, and the figures add up.
+// TestRetryConflicts: clients that retry lose few transactions to conflicts, each attempt is a transaction in the
+// history, and the figures are consistent.
 func TestRetryConflicts(t *testing.T) {
 	const retry = ", retry: {attempts: 6, backoff: 1ms, maxBackoff: 16ms}"
 	without, with := overtaken(t, ""), overtaken(t, retry)
@@ -59,8 +59,7 @@ func TestRetryConflicts(t *testing.T) {
 		if a.Causes["conflict"] != a.Aborted || s.Causes["conflict"] != s.Aborted || a.Aborted == 0 || a.Refused+a.Unknown+s.Refused+s.Unknown > 0 {
 			t.Errorf("%s: %+v, attempts %+v", name, s.Counts, a.Counts)
 		}
-		// An aborted attempt was either retried, or was the last attempt of a transaction that was due before or in a
-		// window.
+		// An aborted attempt was retried, or it was the last attempt of a transaction that was due before or during a window.
 		if before := a.Aborted - a.Retried - s.Aborted; before < 0 || before > 2*20 {
 			t.Errorf("%s: %d attempts aborted, %d retried, %d transactions aborted: %d are left over", name, a.Aborted, a.Retried, s.Aborted, before)
 		}

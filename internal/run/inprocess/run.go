@@ -28,41 +28,41 @@ import (
 )
 
 const (
-	// startWithin bounds the start of the nodes.
+	// startWithin is the maximum duration of the start of all nodes.
 	startWithin = 20 * time.Second
-	// startAhead is how far in advance the common start is set, so that every load generator is ready.
+	// startAhead is the time from the choice of the common start until this start, so that every load generator is ready.
 	startAhead  = 200 * time.Millisecond
 	poll        = 100 * time.Millisecond
 	reportEvery = time.Second
 )
 
-// verifyWithin bounds the time until the measured network matches the declared network. The tests of this package raise
-// it, because a machine that also builds and tests other packages needs longer.
+// verifyWithin is the time within which the measured network must match the declared network. The tests of this package
+// increase it, because a machine that builds and tests other packages at the same time is slower.
 var verifyWithin = time.Minute
 
-// Run runs a plan in real time. All nodes of the database are in this process and use TCP on the loopback interface,
-// with the declared delays of links. Each region has one load generator. Measuring starts once the measured round trip
-// of every link matches the declared one.
+// Run runs a plan in real time. All nodes of the database are in this process. They communicate by TCP over the
+// loopback interface, which delays messages like the declared links. Each region has one load generator. The
+// measurement starts once the measured round trip of every link matches the declared one.
 //
-// If ctx is done early, Run returns its error, and a document with the measurements so far. The document is Invalid
-// with the reason Cancelled, or nil if there are no measurements.
+// If ctx is done early, Run returns its error and a document with the measurements up to that time. This document is
+// Invalid with the reason Cancelled. It is nil if there are no measurements.
 func Run(ctx context.Context, p *plan.Plan, report Report) (*result.Document, error) {
 	return Observed(ctx, p, report, Observer{})
 }
 
-// Observer receives the live metrics of a run.
+// Observer configures the live metrics of a run.
 type Observer struct {
-	// Registry registers the metrics; nil for none.
+	// Registry is where the metrics are registered; nil for no metrics.
 	Registry prometheus.Registerer
-	// Last, if not nil, is called once the result exists and before the database is closed. It is the last opportunity to
+	// Last, if not nil, is called when the result exists and the database is still open. It is the last opportunity to
 	// collect metrics.
 	Last func(context.Context)
 
-	disk       journal.Disk // for journals; nil for the operating system's
+	disk       journal.Disk // for journals; nil for the operating system's file system
 	cutJournal int64        // as in node.Config
 }
 
-// Observed is Run with live metrics.
+// Observed runs a plan like Run, and exports live metrics.
 func Observed(ctx context.Context, p *plan.Plan, report Report, o Observer) (*result.Document, error) {
 	if report == nil {
 		report = func(Progress) {}
@@ -124,13 +124,14 @@ func Observed(ctx context.Context, p *plan.Plan, report Report, o Observer) (*re
 	return document, err
 }
 
-// measurement plays a plan on a loaded database and judges it.
+// measurement plays a plan on a loaded database and evaluates the result.
 type measurement struct {
 	db target.Database
-	// nodes are the database's nodes if they run in this process, else nil. faults is nil if the plan has none.
+	// nodes are the database's nodes if they run in this process, and nil otherwise. faults is nil if the plan has no
+	// faults.
 	nodes  *node.Local
 	faults *process
-	// facts initially has only the plan and the kind of the database.
+	// facts are the facts for the judge. At first they contain only the plan and the kind of the database.
 	facts  judge.Facts
 	report Report
 	live   *live
@@ -143,7 +144,7 @@ func (m *measurement) run(ctx context.Context) (*result.Document, error) {
 		f.Timeline = m.faults.timeline
 	}
 	var err error
-	// Counters are cumulative, so the judge needs their values before the run.
+	// Read the counters before the run, because they are cumulative and the judge needs the difference.
 	if f.Before, err = m.db.Status(ctx); err != nil {
 		return nil, err
 	}
@@ -153,7 +154,7 @@ func (m *measurement) run(ctx context.Context) (*result.Document, error) {
 		}
 	}
 	rec := newRecording(f.Plan, catalog.Procedures())
-	// Connect all clients before the common start: slow connections must not shorten the window of their region.
+	// Connect all clients before the common start. A slow connection would otherwise shorten the window of its region.
 	players, err := m.connect(ctx, rec)
 	if err != nil {
 		return nil, err
@@ -172,7 +173,7 @@ func (m *measurement) run(ctx context.Context) (*result.Document, error) {
 		return m.cancelled(ctx, start)
 	}
 	if f.After, err = m.db.Status(ctx); err != nil {
-		// The answers were measured correctly, so report the missing status as a fact, not as a failed run.
+		// The measurement itself succeeded, so pass the missing status on as a fact instead of failing the run.
 		f.Unaudited = errors.Join(f.Unaudited, fmt.Errorf("the figures of the nodes after the run are not known: %w", err))
 	}
 	if f.Target != nil && f.Unaudited == nil {
@@ -200,14 +201,14 @@ func (m *measurement) lost() error {
 	return nil
 }
 
-// deviations records disturbances of this process's nodes that are not in the plan.
+// deviations records disturbances of the nodes in this process that are not in the plan.
 func (m *measurement) deviations(start time.Time) {
 	if m.nodes != nil {
 		m.facts.Deviations, m.facts.FastLinks = deviations(m.facts.Plan, m.nodes, m.faults, start)
 	}
 }
 
-// deref dereferences the answers of nodes.
+// deref copies the values behind pointers into a slice. It returns err unchanged.
 func deref[T any](answers []*T, err error) ([]T, error) {
 	out := make([]T, len(answers))
 	for i, a := range answers {
@@ -216,7 +217,8 @@ func deref[T any](answers []*T, err error) ([]T, error) {
 	return out, err
 }
 
-// verifyNetwork waits until the median round trip of every link matches the declared round trip.
+// verifyNetwork waits until the median round trip of every link matches its declaration. It returns an error if this
+// takes longer than verifyWithin.
 func verifyNetwork(ctx context.Context, p *plan.Plan, nodes *node.Local) error {
 	ctx, cancel := context.WithTimeout(ctx, verifyWithin)
 	defer cancel()
@@ -254,16 +256,16 @@ func pause(ctx context.Context, d time.Duration) error {
 type players struct {
 	workers []*load.Worker
 	targets []target.Target
-	stop    context.CancelFunc // ends the context in which the connections were opened
+	stop    context.CancelFunc // cancels the context in which the connections were opened
 }
 
 func (p *players) close() {
 	p.stop()
 	for _, w := range p.workers {
-		_ = w.Close() // it no longer plays
+		_ = w.Close() // the worker has finished
 	}
 	for _, t := range p.targets {
-		_ = t.Close() // its sessions are already closed
+		_ = t.Close() // the sessions are already closed
 	}
 }
 
@@ -271,7 +273,7 @@ func (p *players) close() {
 func (m *measurement) connect(ctx context.Context, rec *recording) (*players, error) {
 	p := m.facts.Plan
 	regions := len(p.Topology.Regions)
-	shards := 1 // of a target, because each shard opens connections
+	shards := 1 // one for an existing database, because each shard opens connections
 	if m.facts.Target == nil {
 		shards = max(1, runtime.GOMAXPROCS(0)/regions)
 	}
@@ -297,13 +299,13 @@ func (m *measurement) connect(ctx context.Context, rec *recording) (*players, er
 	for r, w := range all.workers {
 		connecting.Go(func() {
 			if err := w.Connect(opening, all.targets[r]); err != nil {
-				// Stop connecting the remaining regions: the run needs all of them.
+				// Cancel the connections of the other regions, because the run needs all regions.
 				stop(err)
 			}
 		})
 	}
 	connecting.Wait()
-	// Leave the context open on success: the connections use it until players.close.
+	// On success, keep the context open: the connections use it until players.close.
 	if opening.Err() != nil {
 		all.close()
 		return nil, context.Cause(opening)
@@ -311,7 +313,7 @@ func (m *measurement) connect(ctx context.Context, rec *recording) (*players, er
 	return all, nil
 }
 
-// playAll plays the clients of all regions and returns their common start time.
+// playAll plays the clients of all regions and returns their common start.
 func (m *measurement) playAll(ctx context.Context, players *players) (start time.Time, err error) {
 	defer players.close()
 	f, live := &m.facts, m.live
@@ -342,7 +344,8 @@ func (m *measurement) playAll(ctx context.Context, players *players) (start time
 	err = g.Wait()
 	f.Execution = load.ExecutionAt("", start, schedule(p))
 	stop()
-	// Wait for both goroutines: tell must not report after the run, and the meter returns the driver's measurement.
+	// Wait for both goroutines: tell must not report after the run, and meter receives the measurement of this process's
+	// load.
 	<-told
 	f.Driver = <-meter
 	f.DriverName = "this process, which runs the nodes and the load generators,"
@@ -362,10 +365,10 @@ func (m *measurement) playAll(ctx context.Context, players *players) (start time
 	return start, err
 }
 
-// cancelled returns the result of a run that started at start and was canceled.
+// cancelled returns the result of a canceled run, which started at start.
 func (m *measurement) cancelled(ctx context.Context, start time.Time) (*result.Document, error) {
 	elapsed := time.Since(start)
-	// ctx is already done, but the nodes' status is still needed.
+	// ctx is already done, but the status of the nodes is still needed.
 	asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), startWithin)
 	defer cancel()
 	var err error
@@ -396,27 +399,29 @@ func tell(ctx context.Context, p *plan.Plan, start time.Time, workers []*load.Wo
 	}
 }
 
-// stalled is how long pending work must stay unchanged, after a permanent loss of nodes, to count as permanently
-// unfinished.
+// stalled is the time after which pending work counts as permanently unfinished, if nodes were lost permanently and the
+// amount of work has not changed.
 const stalled = 5 * time.Second
 
-// auditQuiet waits until the database is quiescent and audits all nodes. It audits nothing if the database does not
-// become quiescent in time. Messages in flight are pending at no node. So the database counts as quiescent only if
-// nothing was pending and no row was used for the longest round trip. After a permanent loss, some of the remaining
-// nodes may wait for the lost nodes forever; the audit omits them.
+// auditQuiet waits until the database is quiescent and then audits all nodes. It audits nothing if the database does
+// not become quiescent in time.
+//
+// No node counts messages in flight as pending. So the database counts as quiescent only if, for the longest round
+// trip, nothing was pending and no row was used. After a permanent loss, some of the remaining nodes may wait for the
+// lost nodes indefinitely. The audit omits them.
 func (m *measurement) auditQuiet(ctx context.Context) error {
 	f := &m.facts
 	var gone []geo.NodeID
 	if f.Timeline != nil {
 		gone = f.Timeline.Lost()
 	}
-	// The distances between the nodes of a target are unknown. With at least one poll interval, two readings must agree
-	// that no row was used.
+	// The distances between the nodes of an existing database are unknown. Wait for at least one poll interval, so that
+	// two consecutive readings must have the same number of operations.
 	calm := max(f.Plan.Topology.LongestRTT(), poll)
 	begin := time.Now()
 	operations, since := int64(-1), begin
 	for {
-		// A database that has lost state never becomes quiescent, so do not wait for it.
+		// A database that has lost state never becomes quiescent, so return the error at once.
 		if err := m.lost(); err != nil {
 			return err
 		}
@@ -424,8 +429,8 @@ func (m *measurement) auditQuiet(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("what goes on in the database after the last answer is not known: %w", err)
 		}
-		// Operations matter only while nothing is pending. After a loss, a constant number of pending transactions counts
-		// as stalled even if rows are still used.
+		// Compare the number of operations only while nothing is pending. After a loss, a constant number of pending
+		// transactions counts as stalled even if rows are still used.
 		if now.Pending != f.Unfinished || now.Pending == 0 && now.Operations != operations {
 			f.Unfinished, operations, since = now.Pending, now.Operations, time.Now()
 		}

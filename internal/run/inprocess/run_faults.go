@@ -16,26 +16,26 @@ import (
 )
 
 const (
-	// processPoll is the time between two attempts at an unfinished step of a fault.
+	// processPoll is the pause before an unfinished step of a fault is tried again.
 	processPoll = 20 * time.Millisecond
-	// processPatience is the time after which a fault's step is abandoned.
+	// processPatience is the time after which an unfinished step of a fault is abandoned.
 	processPatience = 10 * time.Second
 )
 
-// process is a fault.Injector for the nodes of this process.
+// process implements fault.Injector for nodes in this process.
 type process struct {
 	nodes    *node.Local
 	database *fault.Database
 	t        *geo.Topology
 	timeline *fault.Timeline
 	start    time.Time // start of the first window
-	// observe, if not nil, is called after every step.
+	// observe, if not nil, is called with the faults after every step.
 	observe func([]*fault.Life)
-	// refused has the nodes that cannot continue from their journals, with the reasons. Their restart is not retried.
+	// refused has, for each node that cannot continue from its journal, the reason. Such a node is not restarted again.
 	refused map[geo.NodeID]error
 }
 
-// injectProcess returns the injector of the plan's faults, or nil without faults.
+// injectProcess returns the injector of the plan's faults, or nil if there are none.
 func injectProcess(p *plan.Plan, nodes *node.Local) *process {
 	if len(p.Run.Spec.Faults) == 0 {
 		return nil
@@ -44,9 +44,9 @@ func injectProcess(p *plan.Plan, nodes *node.Local) *process {
 	return &process{nodes: nodes, database: database(p), t: &p.Topology, timeline: timeline, refused: map[geo.NodeID]error{}}
 }
 
-// play carries out the timeline, which counts from start, until it is over or ctx is done. Some faults cannot be
-// reverted, for example a stopped node whose journal is damaged. play leaves such a fault in place once its patience is
-// over and clients have sent all transactions, at time sent.
+// play carries out the timeline, which counts from start, until the timeline is over or ctx is done. Some faults cannot
+// be reverted, for example if the journal of a stopped node is damaged. play gives up on such faults once their steps
+// have timed out and the time sent has passed, at which clients have sent all transactions.
 func (in *process) play(ctx context.Context, start time.Time, sent time.Duration) error {
 	in.start = start
 	for {
@@ -63,7 +63,7 @@ func (in *process) play(ctx context.Context, start time.Time, sent time.Duration
 	}
 }
 
-// stuck reports whether every fault that is not over has a problem.
+// stuck reports whether every fault that is not over has reported a problem.
 func (in *process) stuck() bool {
 	return !slices.ContainsFunc(in.timeline.Lives, func(l *fault.Life) bool { return l.State != fault.Done && l.Problem == "" })
 }
@@ -89,8 +89,8 @@ func (in *process) Inject(ctx context.Context, _ *fault.Life, c *fault.Condition
 	return in.apply(ctx, c)
 }
 
-// Propagated implements fault.Injector. A node has carried out an instruction by the time that it answers; its log has
-// the exact time.
+// Propagated implements fault.Injector. It returns true, because a node answers an instruction only after it has
+// carried it out. The log of the node has the exact time.
 func (in *process) Propagated(_ context.Context, l *fault.Life, _ *fault.Conditions) (bool, error) {
 	if !l.Fault.Kills() {
 		fault.Observe(l, nodeTracks(in.nodes, in.timeline, in.start))
@@ -103,8 +103,9 @@ func (in *process) Recover(ctx context.Context, _ *fault.Life, c *fault.Conditio
 	return in.apply(ctx, c)
 }
 
-// Recovered implements fault.Injector. A restarted node must have replayed its journal and connected to its peers. If a
-// new incarnation replaced the node, the database must also be fully replicated.
+// Recovered implements fault.Injector. After a kill it returns true once the restarted nodes have replayed their
+// journals and connected to their peers. If a new incarnation replaces the node, the database must also be fully
+// replicated.
 func (in *process) Recovered(ctx context.Context, l *fault.Life, c *fault.Conditions) (bool, error) {
 	if !l.Fault.Kills() {
 		fault.Observe(l, nodeTracks(in.nodes, in.timeline, in.start))
@@ -124,7 +125,8 @@ func (in *process) Recovered(ctx context.Context, l *fault.Life, c *fault.Condit
 // Cleanup implements fault.Injector.
 func (in *process) Cleanup(context.Context, *fault.Life) error { return nil }
 
-// apply establishes the conditions on the nodes. It notifies the remaining nodes of lost nodes before it stops these.
+// apply establishes the conditions on the nodes. It notifies the remaining nodes which nodes are lost before it stops
+// the lost nodes.
 func (in *process) apply(ctx context.Context, c *fault.Conditions) error {
 	lost := in.timeline.Lost()
 	for i := range c.Nodes {
@@ -146,14 +148,15 @@ func (in *process) apply(ctx context.Context, c *fault.Conditions) error {
 			}
 			if err := again(id); err != nil {
 				err = fmt.Errorf("node %s: %w", in.t.NodeName(id), err)
-				// A damaged journal stays damaged. Any other error, such as a port in use, may pass, so it is retried.
+				// A damaged journal stays damaged. Other errors, such as a port in use, may be temporary, so the restart is tried
+				// again.
 				if _, damaged := errors.AsType[*journal.Error](err); damaged {
 					in.refused[id] = err
 				}
 				return err
 			}
 		}
-		// Every call states the complete disturbance, so repeating it after an error does no harm.
+		// Each call states the complete disturbance, so the call can be repeated after an error.
 		if err := in.nodes.Node(id).Disturb(ctx, admin.Now(c.Disturbance(id, in.t, lost))); err != nil {
 			return fmt.Errorf("node %s: %w", in.t.NodeName(id), err)
 		}
@@ -164,7 +167,7 @@ func (in *process) apply(ctx context.Context, c *fault.Conditions) error {
 	return nil
 }
 
-// nodeTracks compares the logs of this process's nodes with a timeline that counts from start.
+// nodeTracks compares the logs of the nodes in this process with the timeline t, which counts from start.
 func nodeTracks(nodes *node.Local, t *fault.Timeline, start time.Time) (out []*fault.Track[*admin.Disturbance]) {
 	zero := time.Since(start) - admin.Monotonic()
 	for id := range t.Plan.Topology.Nodes() {
@@ -173,10 +176,10 @@ func nodeTracks(nodes *node.Local, t *fault.Timeline, start time.Time) (out []*f
 	return out
 }
 
-// nodeFaults reports whether the nodes inject a fault themselves, which is so for all faults except kills.
+// nodeFaults reports whether nodes inject a fault themselves. They inject all faults except kills.
 func nodeFaults(l *fault.Life) bool { return !l.Fault.Kills() }
 
-// deviations returns disturbances of this process's nodes that are not in the plan, and the periods in which their
+// deviations returns disturbances of the nodes in this process that are not in the plan, and the periods in which their
 // links were too fast. It covers the windows of a run whose first warm-up starts at start.
 func deviations(p *plan.Plan, nodes *node.Local, faults *process, start time.Time) (out []fault.Deviation, fast []fault.FastLink) {
 	s := schedule(p)

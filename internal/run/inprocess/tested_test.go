@@ -14,7 +14,7 @@ import (
 	"github.com/geobench/geobench/internal/run/inprocess"
 )
 
-// A run is played only after all its functional tests have passed. All tests are played, whatever their outcomes.
+// A run is played only if all its functional tests pass. All tests are played, whatever the outcomes of the others are.
 func TestTested(t *testing.T) {
 	t.Parallel()
 	named := func(name string) *plan.Plan {
@@ -27,7 +27,7 @@ func TestTested(t *testing.T) {
 	p.Tests = []*plan.Plan{named("r-deadlock"), named("r-snapshot")}
 	for name, tc := range map[string]struct {
 		verdicts map[string]v1alpha1.Verdict
-		fails    string // cannot be played
+		fails    string // name of a run that cannot be played
 		played   []string
 		err      string
 	}{

@@ -10,14 +10,14 @@ import (
 	"github.com/geobench/geobench/internal/engine/engines"
 )
 
-// TestTPCC simulates the whole mix of TPC-C on every engine. The database stays consistent in every copy, the history
-// has the isolation level that the engine promises, and the mix matches the manifest.
+// TestTPCC simulates the complete TPC-C mix on every engine. Every copy of the database is consistent, the history has
+// the isolation level that the engine promises, and the mix matches the manifest.
 func TestTPCC(t *testing.T) {
 	for _, e := range engines.All() {
 		t.Run(e.Name, func(t *testing.T) {
 			t.Parallel()
 			load := "{clientsPerRegion: 4, warmup: 500ms, duration: 3s}"
-			if e.Name == "primary" { // transactions of clients in the primary's region take less than a millisecond
+			if e.Name == "primary" { // transactions in the primary's region take less than a millisecond
 				load = "{clientsPerRegion: 4, thinkTime: 10ms, warmup: 500ms, duration: 3s}"
 			}
 			text := manifestOf("smallbank-two-regions", twoRegions, "{name: "+e.Name+"}", load, 1)

@@ -23,7 +23,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// deaf is a client whose answers are replaced from some time on.
+// deaf is a client whose answers are replaced from the time from on.
 type deaf struct {
 	protocol.Client
 	env  protocol.ClientEnv
@@ -37,7 +37,7 @@ func (d *deaf) Complete(o txn.Outcome) {
 	}
 }
 
-// spoiling returns a function that replaces the answers from a time on.
+// spoiling returns a function that replaces all answers from the time from on.
 func spoiling(from time.Duration, lose func(answer) (answer, bool)) func(answer) (answer, bool) {
 	return func(a answer) (answer, bool) {
 		if a.at < from {
@@ -47,7 +47,7 @@ func spoiling(from time.Duration, lose func(answer) (answer, bool)) func(answer)
 	}
 }
 
-// losses replace an answer by a worse answer, or by none.
+// losses replace an answer with a worse answer, or remove it.
 var losses = map[string]func(answer) (answer, bool){
 	"nothing": func(answer) (answer, bool) { return answer{}, false },
 	"refusal": func(a answer) (answer, bool) {
@@ -60,11 +60,11 @@ var losses = map[string]func(answer) (answer, bool){
 	},
 }
 
-// The measured window of the metamorphic runs.
+// windowFrom and windowTo are the bounds of the measured window of the metamorphic runs.
 const windowFrom, windowTo = settle + 500*time.Millisecond, settle + 2500*time.Millisecond
 
-// stalls delay an answer. Only replays can use them, because a running database cannot move an answer to a time that
-// depends on the future.
+// stalls delay an answer. Only replays use them: in a running database, a delayed answer would change what the clients
+// do next.
 var stalls = map[string]func(answer) (answer, bool){
 	"stall until just before the end": func(a answer) (answer, bool) { return delayed(a, windowTo-time.Microsecond) },
 	"stall beyond the end":            func(a answer) (answer, bool) { return delayed(a, windowTo+time.Millisecond) },
@@ -75,7 +75,8 @@ func delayed(a answer, until time.Duration) (answer, bool) {
 	return a, true
 }
 
-// metamorphicWorkloads are used with all engines: the first in every test run, the others only in thorough mode.
+// metamorphicWorkloads are the workloads of the test, by name. Every test run uses the simplest workload with all
+// engines. The others are used only in thorough mode.
 var metamorphicWorkloads = map[string]string{
 	"rmw":       "rmw: {records: 10000}",
 	"smallbank": "smallbank: {customers: 10000, multiHomePercent: 25}",
@@ -85,13 +86,13 @@ var metamorphicWorkloads = map[string]string{
 	"social":    "social: {usersPerPartition: 1000}",
 }
 
-// tallied counts the cases of the metamorphic test.
+// tallied has the numbers of cases in the metamorphic test.
 type tallied struct {
-	runs     int // recorded runs, whose replays with their own answers gave the same document
-	replayed int // replays with replaced answers; their populations are equal by construction
-	repeated int // simulations with replaced answers and an equal population
-	unequal  int // simulations with replaced answers and a different population, for which only the verdict is compared
-	fallen   int // percentiles that fell by at most lateFallPercent in replays with late answers
+	runs     int // recorded runs whose replay with their own answers gave the same document
+	replayed int // replays with replaced answers; they have the population of the run by construction
+	repeated int // simulations with replaced answers and the population of the run
+	unequal  int // simulations with replaced answers and another population, in which only the verdict is compared
+	fallen   int // percentiles that decreased by at most lateFallPercent in replays with late answers
 }
 
 func (c *tallied) add(o tallied) {
@@ -105,14 +106,14 @@ func (c tallied) String() string {
 }
 
 // TestNoFigureImproves compares open-loop runs with runs in which some answers are missing, refused or late. The due
-// transactions are the same, and so are all earlier observations. So no percentile may fall in any region, and no
+// transactions are the same, and so are all earlier observations. So no percentile may decrease in any region, and no
 // verdict or objective may improve.
 //
-// Each run is recorded. A replay runs the load generators again with the recorded transactions and replaced answers,
-// and passes their reports to the estimator and the judge, so its population equals the run's. A replay with the run's
-// own answers must give the same document, byte for byte. A second simulation with replaced answers covers the whole
-// path, including the database. Its percentiles are compared only if the clients sent the same transactions at the same
-// times.
+// Each run is recorded. A replay runs the load generators again with the recorded transactions and replaced answers. It
+// passes their reports to the estimator and the judge. So the replay has the same population as the run. A replay with
+// the original answers must yield the same document, byte for byte. A second simulation with replaced answers covers
+// the whole path, including the database. Its percentiles are compared only if the clients sent the same transactions
+// at the same times.
 //
 // GEOBENCH_METAMORPHIC=N uses N seeds of all workloads. Without it, the test uses one seed of the simplest workload.
 func TestNoFigureImproves(t *testing.T) {
@@ -151,7 +152,7 @@ func TestNoFigureImproves(t *testing.T) {
 	}
 }
 
-// metamorphic is a run that is compared with runs that lose answers.
+// metamorphic is a run that is compared with variants in which answers are lost or late.
 type metamorphic struct {
 	engine, workload, timeout string
 	seed                      int
@@ -161,8 +162,8 @@ func (c *metamorphic) String() string {
 	return fmt.Sprintf("%s, %s, seed %d, timeout %s", c.engine, c.workload, c.seed, c.timeout)
 }
 
-// play compares the run with all losses: in the last percents of the window, and in an equally large random share of
-// all answers.
+// play compares the run with all its variants. In some of them, the answers in the last percents of the window are
+// affected. In the others, a random share of all answers is affected, of the same size.
 func (c *metamorphic) play(t *testing.T, percents []time.Duration) (played tallied) {
 	t.Helper()
 	text := manifestOf("smallbank-two-regions", twoRegions, "{name: "+c.engine+"}",
@@ -174,7 +175,8 @@ func (c *metamorphic) play(t *testing.T, percents []time.Duration) (played talli
 	sameBytes(t, c.String(), run.document, run.replay(t, p, func(a answer) (answer, bool) { return a, true }))
 	played.runs++
 
-	// Each percentile misses its limit by a microsecond, so a percentile that fell would meet it.
+	// Set each limit a microsecond below the measured percentile, so that an objective holds only if its percentile
+	// decreases.
 	var limits []string
 	was := run.document.Summary.LatencyMicroseconds
 	for metric, q := range map[string]v1alpha1.Quantile{"P50": was.P50, "P90": was.P90, "P99": was.P99} {
@@ -211,7 +213,7 @@ func (c *metamorphic) play(t *testing.T, percents []time.Duration) (played talli
 	return played
 }
 
-// simulate simulates the run again, with clients like the given one.
+// simulate simulates the run again, with clients that lose answers like the given client.
 func (c *metamorphic) simulate(t *testing.T, name string, p *plan.Plan, run *taped, like *deaf, played *tallied) {
 	t.Helper()
 	sent := population{}
@@ -234,13 +236,15 @@ func (c *metamorphic) simulate(t *testing.T, name string, p *plan.Plan, run *tap
 	}
 }
 
-// lateFallPercent is the largest fall of a percentile, in percent, that a late answer may cause. The product-limit
-// estimate weighs an observation by the transactions still at risk. An answer that moves to the end of the window is
-// observed where few are at risk, so it weighs more there than before, and percentiles above it may fall.
+// lateFallPercent is the maximum decrease of a percentile, in percent, that late answers may cause. The product-limit
+// estimate gives an observation a weight that depends on the number of transactions still at risk. A delayed answer is
+// observed at the end of the window, where few transactions are at risk, so its weight increases. Therefore higher
+// percentiles may decrease.
 const lateFallPercent = 3
 
-// notBetter checks that no figure and no objective of after is better than in before. If late is set, answers were
-// delayed, not lost: a percentile may then fall by at most lateFallPercent. notBetter returns the number of such falls.
+// notBetter checks that no figure and no objective is better in after than in before. If late is set, answers were
+// delayed and not lost. A percentile may then decrease by at most lateFallPercent. notBetter returns the number of such
+// decreases.
 func notBetter(t *testing.T, name string, before, after *result.Document, late bool) (fallen int) {
 	t.Helper()
 	if after.Verdict == v1alpha1.VerdictPassed {
@@ -252,7 +256,7 @@ func notBetter(t *testing.T, name string, before, after *result.Document, late b
 			lower := v < q[0].Least()
 			switch {
 			case !known || !lower && !q[0].IsBound():
-			case what == "max" && !lower: // the largest latency seen exceeds the longest wait of before
+			case what == "max" && !lower: // the largest observed latency exceeds the longest wait in before
 			case late && what != "max" && !q[0].IsBound() && v*100 >= q[0].Least()*(100-lateFallPercent):
 				fallen++
 			default:
@@ -262,7 +266,7 @@ func notBetter(t *testing.T, name string, before, after *result.Document, late b
 	}
 	compare("all", before.Summary.LatencyMicroseconds, after.Summary.LatencyMicroseconds)
 	for _, o := range after.Objectives {
-		if o.Holds && fallen == 0 { // its limit is a microsecond below the percentile of before
+		if o.Holds && fallen == 0 { // the limit is a microsecond below the percentile in before
 			t.Errorf("%s: %s holds: %s", name, o.Name, o.Measured)
 		}
 	}
@@ -272,7 +276,7 @@ func notBetter(t *testing.T, name string, before, after *result.Document, late b
 	return fallen
 }
 
-// TestStallsDoNotPass plays runs whose figures looked good when unanswered transactions were omitted.
+// TestStallsDoNotPass plays runs whose figures would look good if unanswered transactions were omitted.
 func TestStallsDoNotPass(t *testing.T) {
 	t.Parallel()
 	const far = "links: [{from: us-west-2, to: ap-northeast-1, rtt: 100ms%s}]"
@@ -283,7 +287,7 @@ func TestStallsDoNotPass(t *testing.T) {
 		link, load, more string
 		objectives       string
 		verdict          v1alpha1.Verdict
-		says             string // text that one of the verdict's reasons contains
+		says             string // substring of one of the verdict's reasons
 	}{
 		"timeouts shorter than the slow half": {", lossPPM: 50000", "{clientsPerRegion: 20, warmup: 1s, duration: 5s, requestTimeout: 140ms}", "",
 			"{metric: latencyP99, max: 150ms}", v1alpha1.VerdictInvalid, "Unanswered: ap-northeast-1: "},
@@ -318,7 +322,8 @@ func TestStallsDoNotPass(t *testing.T) {
 	}
 }
 
-// A region that does not answer for half of the run is detected, although another region commits twenty times as much.
+// A region that does not answer for half of the run is detected, although another region commits twenty times as many
+// transactions.
 func TestDarkRegionIsSeen(t *testing.T) {
 	t.Parallel()
 	text := manifestOf("smallbank-two-regions", twoRegions, "{name: calvin, parameters: {ordering: leader, batch: 5ms}}", "{clientsPerRegion: 5, warmup: 1s, duration: 20s}", 1)

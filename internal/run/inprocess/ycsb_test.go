@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Every serializable engine runs YCSB's core workloads, in transactions of one and of several operations, over regions
-// and partitions. There are so few records that transactions conflict and scans overlap with inserts.
+// Every serializable engine runs the core workloads of YCSB over regions and partitions, with one and with several
+// operations per transaction. There are so few records that transactions conflict and scans overlap with inserts.
 func TestSimulateYCSB(t *testing.T) {
 	for _, engine := range serializable() {
 		for name, workload := range map[string]string{
@@ -31,10 +31,10 @@ func TestSimulateYCSB(t *testing.T) {
 					load = "{clientsPerRegion: 4, thinkTime: 1ms, warmup: 500ms, duration: 1s, retry: {attempts: 10}}"
 					objectives = mayBeUnanswered
 				case several && (engine == "coco" || engine == "sdur" || engine == "spanner" || engine == "sunstorm"):
-					// Contended rows are locked for round trips here, and a transaction that blocks an older transaction is
-					// aborted. In other engines, rows are overwritten before their readers are certified.
+					// These engines lock contended rows for round trips and abort a transaction that blocks an older one. In other
+					// engines, rows are overwritten before their readers are certified. So the runs take longer.
 					duration := "20s"
-					if name == "anywhere" { // all regions write a few records
+					if name == "anywhere" { // clients of all regions write the same few records
 						duration = "60s"
 					}
 					load = "{clientsPerRegion: 20, warmup: 500ms, duration: " + duration + ", retry: {attempts: 10}}"

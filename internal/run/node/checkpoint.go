@@ -17,10 +17,11 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// A log grows with the node's inputs. Once it is long, the node writes its state, a checkpoint, into the next
-// generation of the journal and continues there. Package journal describes how the old generation is abandoned. Between
-// two turns, the loop copies the data that changes: the replica's state and the references to the rows. A goroutine
-// compresses and writes the copy. Meanwhile turns continue, and the journal also keeps them for the next generation.
+// A log grows with the node's inputs. Once the log is long, the node writes a checkpoint of its state into the next
+// generation of the journal and continues in that generation. Package journal describes how the old generation is
+// abandoned. Between two turns, the loop copies the replica's state and the references to the rows, because later turns
+// change both. A goroutine compresses and writes the copy. Turns continue during the write, and the journal also copies
+// their records to the next generation.
 
 // leastCut is the minimum growth of a log before it is truncated, in bytes, unless Config.CutJournal is set.
 const leastCut = 32 << 20
@@ -33,17 +34,17 @@ const (
 	partsPerSync = 16
 )
 
-// state is a node's state without its rows.
+// state is a checkpoint of a node without its rows, which follow in separate records.
 type state struct {
-	// Elapsed is the timers' time of the last turn, Clock the node's clock then.
+	// Elapsed is the time of the timers in the last turn. Clock is the value of the node's clock in that turn.
 	Elapsed, Clock time.Duration
 	// Chance is the state of the random number generator.
 	Chance []byte
 	Timers timers.Queue
-	// Request is the admin.LoadRequest of the data set as JSON; empty for none.
+	// Request is the admin.LoadRequest of the loaded data set as JSON; empty if no data set is loaded.
 	Request []byte
 	Loaded  admin.LoadResponse
-	// Pending are the unanswered transactions of clients.
+	// Pending are the IDs of the unanswered client transactions.
 	Pending []txn.ID
 	// Links has the state of the links, by geo.NodeID.
 	Links   []linkState
@@ -59,20 +60,20 @@ type linkState struct {
 	Out     wire.Outstanding
 }
 
-// cutting is a checkpoint that is being written to the journal's next generation.
+// cutting is a truncation in progress: a checkpoint that is being written to the journal's next generation.
 type cutting struct {
 	next    *journal.Next
-	written bool // everything except the latest turns is written
+	written bool // everything except the records of the latest turns is written
 	began   time.Duration
-	paused  time.Duration // how long the loop was paused
-	rows    int64         // compressed bytes
-	state   int           // bytes
+	paused  time.Duration // how long the loop was paused to take the checkpoint
+	rows    int64         // size of the compressed rows, in bytes
+	state   int           // size of the state without rows, in bytes
 }
 
 // close closes the log. It abandons an unfinished checkpoint.
 func (l *nodeLog) close() {
 	l.writing.Wait()
-	_ = l.journal.Close() // commit has synced everything that matters
+	_ = l.journal.Close() // commit has already synced every record that matters
 }
 
 func (n *Node) checkpointWorld() *checkpoint.World {
@@ -80,7 +81,7 @@ func (n *Node) checkpointWorld() *checkpoint.World {
 	return checkpoint.NewWorld(n.cfg.Engine, &c)
 }
 
-// state returns the node's state. Call it only between two turns.
+// state returns a checkpoint of the node without its rows. Call it only between two turns.
 func (l *loop) state() (*state, error) {
 	n := l.n
 	s := &state{Elapsed: l.at, Clock: l.clock, Timers: l.timers, Loaded: l.loaded, Links: make([]linkState, n.topology.Nodes())}
@@ -99,7 +100,7 @@ func (l *loop) state() (*state, error) {
 	for id := range l.pending {
 		s.Pending = append(s.Pending, id)
 	}
-	// Sort the IDs: the order of the map must not show in the checkpoint.
+	// Sort the IDs, so that the checkpoint does not depend on the iteration order of the map.
 	slices.Sort(s.Pending)
 	for i := range s.Links {
 		if link := n.endpoint.Link(geo.NodeID(i)); link != nil {
@@ -109,12 +110,13 @@ func (l *loop) state() (*state, error) {
 	return s, nil
 }
 
-// cut starts a truncation if the log has become long, or completes one whose checkpoint is written.
+// cut starts a truncation if the log has reached cutAt. If the checkpoint of a truncation is completely written, cut
+// switches to the next generation.
 func (l *loop) cut() error {
 	log := l.log
 	switch c := log.cutting; {
 	case c == nil:
-		// Work outside the loop is not part of a checkpoint, so wait until there is none.
+		// A checkpoint does not contain work outside the loop, so wait until no such work is left.
 		if log.journal.Bytes() < log.cutAt || l.beside.pieces.Len() > 0 {
 			return nil
 		}
@@ -125,7 +127,7 @@ func (l *loop) cut() error {
 		was := log.journal.Bytes()
 		if err := log.journal.Switch(c.next); err != nil {
 			l.notCut(err)
-			// After a failed Switch the present generation continues, unless the journal itself has failed.
+			// After a failed Switch the current generation continues, unless the journal itself has failed.
 			return log.journal.Failed()
 		}
 		log.cutting = nil
@@ -139,7 +141,8 @@ func (l *loop) cut() error {
 // cutLater schedules the next truncation relative to the current size of the log.
 func (l *loop) cutLater() { l.cutFrom(l.log.journal.Bytes()) }
 
-// cutFrom schedules the next truncation relative to head, the bytes of the log before its first turn.
+// cutFrom schedules the next truncation. head is the size in bytes of the log's records before its first turn; the
+// growth counts from there.
 func (l *loop) cutFrom(head int64) {
 	grows := l.n.cfg.CutJournal
 	if grows == 0 {
@@ -148,7 +151,7 @@ func (l *loop) cutFrom(head int64) {
 	l.log.cutAt = head + grows
 }
 
-// notCut logs that the truncation failed, and postpones the next attempt until the log has grown further.
+// notCut logs that a truncation failed, and postpones the next attempt until the log has grown further.
 func (l *loop) notCut(err error) {
 	l.n.cfg.Log.Error("the log is not cut short", "error", err)
 	l.log.cutting = nil
@@ -188,7 +191,8 @@ func (l *loop) beginCut() error {
 	return nil
 }
 
-// write writes the checkpoint, followed by the turns since then. It gives up when the node stops.
+// write writes the node's identity, the state and the rows to the next generation, followed by the turns that ran in
+// the meantime. It returns early when the node stops.
 func (c *cutting) write(identity, state []byte, rows store.Frozen, done <-chan struct{}) error {
 	packer, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1))
 	if err != nil {
@@ -224,7 +228,7 @@ func (c *cutting) write(identity, state []byte, rows store.Frozen, done <-chan s
 	return c.next.CatchUp()
 }
 
-// resume restores a checkpoint, except for the rows.
+// resume restores the state of a checkpoint. The rows follow in later records of the log.
 func (l *loop) resume(s *state) error {
 	n := l.n
 	l.at, l.clock, l.timers, l.loaded = s.Elapsed, s.Clock, s.Timers, s.Loaded
@@ -243,7 +247,7 @@ func (l *loop) resume(s *state) error {
 		l.holds(req, w)
 	}
 	for _, id := range s.Pending {
-		l.pending[id] = nil // its client is gone
+		l.pending[id] = nil // the client's connection did not survive the restart
 	}
 	for i := range s.Links {
 		if link := n.endpoint.Link(geo.NodeID(i)); link != nil {

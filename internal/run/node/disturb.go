@@ -17,27 +17,28 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// disturbances has the current and past effects of faults on a node. The node itself carries out agendas, because their
-// sender may become unavailable.
+// disturbances has the current and past effects of faults on a node. The node carries out its agenda by itself, because
+// the sender of the agenda may become unavailable.
 type disturbances struct {
 	mu     sync.Mutex
 	agenda admin.Agenda
 	now    admin.Disturbance
 	log    admin.Log
-	alarm  *time.Timer // fires at the next step; nil without one
+	alarm  *time.Timer // fires at the next step of the agenda; nil if no step is left
 	ended  bool
-	// file stores the agenda and the log if the node outlives its process; empty otherwise.
+	// file is the path at which the agenda and the log are stored for a restarted process; empty if the node has no
+	// journal.
 	file string
 }
 
-// keptDisturbances is the content of the file.
+// keptDisturbances is the content of disturbances.file.
 type keptDisturbances struct {
 	Incarnation string       `json:"incarnation"`
 	Agenda      admin.Agenda `json:"agenda"`
 	Log         admin.Log    `json:"log"`
 }
 
-// beginDisturbances starts a log, or continues the log of the previous process.
+// beginDisturbances creates the log of disturbances, or continues the log and the agenda of the previous process.
 func (n *Node) beginDisturbances(folder string) error {
 	d := &n.disturbing
 	d.log = admin.Log{Process: n.process, Since: admin.Monotonic()}
@@ -56,18 +57,19 @@ func (n *Node) beginDisturbances(folder string) error {
 	if err := json.Unmarshal(b, &kept); err != nil {
 		return fmt.Errorf("%s: %w", d.file, err)
 	}
-	// The file belongs to an earlier deployment of the database.
+	// Ignore the file of an earlier deployment of the database.
 	if kept.Incarnation != n.cfg.Database.Incarnation {
 		return nil
 	}
-	// Any effect of the previous process ended with it, at the latest now.
+	// The effects of a disturbance end with the process. Close the last entry of the log now, because the time at which
+	// the previous process stopped is unknown.
 	d.agenda, d.log = kept.Agenda, kept.Log
 	d.log.Change(admin.Monotonic(), nil)
 	return nil
 }
 
-// keep stores the agenda and the log for a restarted process. It needs no sync: killing the process loses no written
-// data.
+// keep stores the agenda and the log for a restarted process. It does not sync the file: data that was written survives
+// the death of the process, and only a failure of the machine loses it.
 func (n *Node) keep() {
 	d := &n.disturbing
 	if d.file == "" {
@@ -78,7 +80,7 @@ func (n *Node) keep() {
 		err = os.WriteFile(d.file+".new", b, 0o600)
 	}
 	if err == nil {
-		// The rename replaces the file atomically, so that a reader never sees half of it.
+		// The rename replaces the file atomically, so that a reader never sees a partly written file.
 		err = os.Rename(d.file+".new", d.file)
 	}
 	if err != nil {
@@ -145,7 +147,7 @@ func (n *Node) Log() *admin.Log {
 	if n.late != nil {
 		out.Late = n.late.Record()
 	}
-	// wire.Now and admin.Monotonic have different zero points.
+	// wire.Now and admin.Monotonic have different zero points, so convert the times of the endpoint.
 	shift := admin.Monotonic() - wire.Now()
 	for _, f := range n.endpoint.Fast() {
 		link := admin.FastLink{To: n.topology.Regions[f.Region], From: f.From + shift, Until: f.To + shift, Median: f.Median}
@@ -157,7 +159,8 @@ func (n *Node) Log() *admin.Log {
 	return &out
 }
 
-// disturbed returns the current disturbance of the node, or nil, and the number of outstanding steps in its agenda.
+// disturbed returns the current disturbance of the node, or nil for none, and the number of steps in its agenda that
+// are still ahead.
 func (n *Node) disturbed() (*admin.Disturbance, int) {
 	d := &n.disturbing
 	d.mu.Lock()
@@ -189,7 +192,7 @@ func (n *Node) endDisturbances() {
 	}
 }
 
-// follow carries out the current step of the agenda and schedules the next step. The caller holds the mutex.
+// follow carries out the current step of the agenda and schedules the next step. The caller must hold d.mu.
 func (n *Node) follow() {
 	d := &n.disturbing
 	if d.alarm != nil {
@@ -201,7 +204,7 @@ func (n *Node) follow() {
 		return
 	}
 	want, next, ok := d.agenda.At(admin.Monotonic())
-	// Applying the same disturbance again would only split the log entry.
+	// Apply only a change: a repetition of the same disturbance would split its log entry in two.
 	if !want.Same(&d.now) {
 		n.disturb(want)
 		d.now = *want
@@ -217,7 +220,7 @@ func (n *Node) follow() {
 	}
 }
 
-// disturb applies d to the node. Peers that were given up as lost stay lost.
+// disturb applies d to the node. Links that were given up (Lost) stay given up.
 func (n *Node) disturb(d *admin.Disturbance) {
 	t := n.topology
 	links := make([]*admin.DisturbedLink, len(t.Regions))
@@ -240,18 +243,20 @@ func (n *Node) disturb(d *admin.Disturbance) {
 	}
 	n.loop.offset.Store(int64(d.ClockOffset))
 	n.loop.slow.Store(d.SlowPercent)
-	// A single token is enough, because endSlowly then reads the latest value.
+	// The channel holds a single token. One is enough, because endSlowly reads the latest value after it receives the
+	// token.
 	select {
 	case n.loop.pace <- struct{}{}:
 	default:
 	}
 }
 
-// slowest is the shortest pause of a slowed node. The timer's inaccuracy would distort shorter pauses.
+// slowest is the minimum pause of a slowed node. The inaccuracy of timers would distort shorter pauses, so endSlowly
+// accumulates them first.
 const slowest = 2 * time.Millisecond
 
-// beginSlowly and endSlowly enclose the work of a slowed node. endSlowly pauses for as long as the node would have
-// waited for the CPU.
+// beginSlowly and endSlowly enclose the work of a slowed node. endSlowly pauses for the additional time that the work
+// would have taken on the slower CPU.
 func (l *loop) beginSlowly() (began time.Duration, percent int64) {
 	if percent = l.slow.Load(); percent == 0 {
 		l.debt = 0
@@ -274,7 +279,7 @@ func (l *loop) endSlowly(began time.Duration, percent int64) {
 	for {
 		select {
 		case <-rest.C:
-			// A timer fires late, so subtract the actual pause. The next pause is shorter by the excess.
+			// A timer fires late, so subtract the actual length of the pause. The excess shortens the next pause.
 			l.debt -= wire.Now() - from
 			return
 		case <-l.pace: // the end of the slowdown also ends the pause

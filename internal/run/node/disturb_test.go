@@ -10,8 +10,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// A node's status shows its disturbance. The disturbance stops on request or when it is not renewed, and the node's
-// clock never goes back.
+// A node's status shows its current disturbance. The disturbance ends on request or when its sender no longer renews
+// it. The node's clock never goes back.
 func TestDisturb(t *testing.T) {
 	l := startSet(t, database("a", "b"))
 	n := l.Node(0)
@@ -55,7 +55,7 @@ func TestDisturb(t *testing.T) {
 }
 
 // A node carries out an agenda by itself, on time, and logs the disturbances. An agenda that is replaced before its
-// time leaves no trace.
+// first step has no effect and no log entry.
 func TestAgenda(t *testing.T) {
 	l := startSet(t, database("a", "b"))
 	n := l.Node(0)
@@ -97,7 +97,7 @@ func TestAgenda(t *testing.T) {
 	}
 }
 
-// The pause of a strongly slowed node stops as soon as the slowdown does.
+// The end of a slowdown also ends the current pause of the node, however long that pause is.
 func TestSlownessEndsInTime(t *testing.T) {
 	l := &loop{pace: make(chan struct{}, 1)}
 	l.slow.Store(1_000_000_000)
@@ -116,7 +116,7 @@ func TestSlownessEndsInTime(t *testing.T) {
 	}
 }
 
-// A node that continues from its journal continues its agenda and its log of disturbances.
+// A node that restarts from its journal continues its agenda and its log of disturbances.
 func TestAgendaOutlivesItsProcess(t *testing.T) {
 	l := startSetWith(t, database("a", "b"), t.TempDir())
 	slow := admin.Disturbance{SlowPercent: 50}

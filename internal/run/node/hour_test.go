@@ -18,9 +18,9 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// While a node handles 10,000 transactions per second of virtual time, the files of its journal stay below twice the
-// size of its data. The test covers seconds of virtual time and truncates the journal sooner; `make journal-hour`
-// covers an hour.
+// A node handles 10,000 transactions per second of virtual time, and the files of its journal stay smaller than twice
+// the size of its data. By default the test runs for some seconds of virtual time and truncates the journal sooner;
+// `make journal-hour` runs it for an hour.
 func TestJournalsStayShort(t *testing.T) {
 	const perSecond, perTurn = 10_000, 256
 	virtual, customers, cut := 5*time.Second, 30_000, int64(100_000)
@@ -106,7 +106,7 @@ func sizeOf(t *testing.T, folder string) (sum int64) {
 		t.Fatal(err)
 	}
 	for _, name := range files {
-		if info, err := os.Stat(name); err == nil { // the file may have just been removed
+		if info, err := os.Stat(name); err == nil { // the node may remove a file between Glob and Stat
 			sum += info.Size()
 		}
 	}

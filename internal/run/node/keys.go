@@ -7,7 +7,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/identity"
 )
 
-// keys returns the keys that peers and clients must present.
+// keys returns the functions that read the keys which peers and clients must present.
 func (n *Node) keys() *wire.Keys {
 	folder := n.cfg.Credentials
 	return &wire.Keys{
@@ -26,8 +26,8 @@ func (n *Node) keys() *wire.Keys {
 	}
 }
 
-// admits returns an error unless clients of the run may submit transactions now. Only the run that loaded its data last
-// may.
+// admits returns an error if clients of the run may not submit transactions. Only clients of the run that loaded its
+// data last may submit them.
 func (n *Node) admits(run string) error {
 	if n.cfg.Credentials == "" {
 		return nil

@@ -33,15 +33,15 @@ import (
 type LocalConfig struct {
 	Engine     *protocol.Engine
 	Procedures *txn.Registry
-	// ParseWorkload is Config.ParseWorkload.
+	// ParseWorkload is passed to the nodes as Config.ParseWorkload.
 	ParseWorkload func(spec json.RawMessage, seed uint64, t *geo.Topology) (workload.Workload, error)
-	// Journals is a folder for the logs of the nodes' inputs, with a subfolder for each node. If it is empty, nodes keep
-	// no logs and cannot restart.
+	// Journals is a folder for the logs of the nodes' inputs, with a subfolder for each node. If it is empty, the nodes
+	// keep no logs and cannot be restarted.
 	Journals string
 	// CutJournal and Disk are defined as in Config.
 	CutJournal int64
 	Disk       journal.Disk
-	// Credentials are Config.Credentials.
+	// Credentials are passed to the nodes as Config.Credentials.
 	Credentials identity.Folder
 	// Log may be nil, which discards all messages.
 	Log *slog.Logger
@@ -58,14 +58,14 @@ type Local struct {
 	loaded  atomic.Pointer[admin.LoadRequest] // the last loaded data set
 }
 
-// member is a node across its restarts and replacements.
+// member is a node of a Local database across its restarts and replacements.
 type member struct {
 	mu    sync.Mutex
 	node  *Node
 	stop  context.CancelFunc
-	ended chan struct{} // closed when the current Node has stopped completely
-	gone  bool          // stopped by Stop
-	// incarnation counts the replacements, which started without the previous state.
+	ended chan struct{} // closed once node has stopped completely
+	gone  bool          // stopped by Stop and not started again
+	// incarnation is the number of replacements, each of which started without the state of its predecessor.
 	incarnation uint32
 }
 
@@ -89,7 +89,7 @@ func StartLocal(ctx context.Context, db deploy.Database, cfg LocalConfig) (_ *Lo
 			}
 		}
 	}()
-	// Open all listeners first: every node needs the addresses of all others.
+	// Open all listeners first: every node needs the addresses of all other nodes.
 	db.Nodes = make([]deploy.Node, db.Topology.Nodes())
 	for i := range db.Nodes {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -103,7 +103,7 @@ func StartLocal(ctx context.Context, db deploy.Database, cfg LocalConfig) (_ *Lo
 	for i := range l.nodes {
 		l.nodes[i] = &member{}
 		if l.nodes[i].node, err = l.newNode(geo.NodeID(i), 0, listeners[i]); err != nil {
-			// The nodes created so far have open journals.
+			// The nodes created so far hold open journals.
 			for _, m := range l.nodes[:i] {
 				m.node.discard()
 			}
@@ -199,7 +199,7 @@ func (l *Local) Load(ctx context.Context, req *admin.LoadRequest) (*admin.LoadRe
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	// A replacement needs the request for the rows that every node stores.
+	// A replacement repeats the request to load the rows that every node stores.
 	l.loaded.Store(req)
 	sum := &admin.LoadResponse{}
 	for _, r := range responses {
@@ -209,7 +209,7 @@ func (l *Local) Load(ctx context.Context, req *admin.LoadRequest) (*admin.LoadRe
 	return sum, nil
 }
 
-// Stop stops a node and waits until it has stopped. Its state in memory is lost. The node stays stopped until Restart
+// Stop stops a node and waits until it has stopped. The node loses its state in memory, and stays stopped until Restart
 // or Replace.
 func (l *Local) Stop(id geo.NodeID) {
 	m := l.nodes[id]
@@ -228,11 +228,11 @@ func (l *Local) Restart(id geo.NodeID) error {
 	return l.again(id, 0)
 }
 
-// Replace starts a new incarnation of a stopped node. It has no state, and gets its state from other nodes. The engine
-// must support replacing the node, and LocalConfig.Journals must be empty.
+// Replace starts a new incarnation of a stopped node. The new incarnation starts without state and obtains it from
+// other nodes. The engine must support the replacement of this node, and LocalConfig.Journals must be empty.
 func (l *Local) Replace(id geo.NodeID) error { return l.again(id, 1) }
 
-// again starts a stopped node; later is added to its incarnation. It does nothing if the node was not stopped.
+// again starts a stopped node, and adds later to its incarnation number. It does nothing if the node is not stopped.
 func (l *Local) again(id geo.NodeID, later uint32) error {
 	m := l.nodes[id]
 	m.mu.Lock()
@@ -251,20 +251,20 @@ func (l *Local) again(id geo.NodeID, later uint32) error {
 		return err
 	}
 	m.node = n
-	// Count the incarnation only once it exists, so that a failed attempt is repeated with the same number.
+	// Increase the incarnation only after the node was created, so that a retry after a failure uses the same number.
 	m.incarnation += later
 	l.run(m)
 	return nil
 }
 
-// Whole reports whether all running nodes have connected to each other and the database is fully replicated.
+// Whole reports whether all running nodes are connected to each other and all their data is fully replicated.
 func (l *Local) Whole(ctx context.Context) (bool, error) {
 	statuses, err := l.Status(ctx)
 	if err != nil {
 		return false, err
 	}
 	for _, s := range statuses {
-		// A stopped node does not answer. Its peers report Recovering while their data lacks its copy.
+		// Skip stopped nodes, which cannot report. While a copy of the data is missing, the other nodes report Recovering.
 		if !l.Stopped(geo.NodeID(s.ID)) && (!s.Ready || s.Recovering) {
 			return false, nil
 		}
@@ -272,7 +272,8 @@ func (l *Local) Whole(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// Status returns the status of every node, by geo.NodeID. The status of a stopped node only identifies the node.
+// Status returns the status of every node, indexed by geo.NodeID. The status of a stopped node contains only its
+// identity and the reason.
 func (l *Local) Status(ctx context.Context) ([]*admin.Status, error) {
 	return each(ctx, l, func(n *Node, ctx context.Context) (*admin.Status, error) {
 		if l.Stopped(n.cfg.ID) {
@@ -282,7 +283,7 @@ func (l *Local) Status(ctx context.Context) ([]*admin.Status, error) {
 	})
 }
 
-// Metrics returns a collector for a node's figures, which always uses the current Node.
+// Metrics returns a collector for a node's figures. After a restart or replacement it reads the new Node.
 func (l *Local) Metrics(id geo.NodeID) prometheus.Collector {
 	return l.Node(id).metrics(func(put metrics.Put) { l.Node(id).collect(put) })
 }
@@ -295,8 +296,8 @@ func (l *Local) Stopped(id geo.NodeID) bool {
 	return m.gone
 }
 
-// Audit audits every node, by geo.NodeID. The audits of nodes for which skip returns true are empty. It fails with
-// admin.ErrBusy while transactions are pending on any audited node.
+// Audit audits every node and returns the results, indexed by geo.NodeID. Nodes for which skip returns true are not
+// audited; their results are empty. Audit fails with admin.ErrBusy while transactions are pending on any audited node.
 func (l *Local) Audit(ctx context.Context, skip func(geo.NodeID) bool) ([][]store.ShardSums, error) {
 	return each(ctx, l, func(n *Node, ctx context.Context) ([]store.ShardSums, error) {
 		if skip != nil && skip(n.cfg.ID) {
@@ -315,15 +316,15 @@ func each[T any](ctx context.Context, l *Local, f func(*Node, context.Context) (
 	for i := range l.nodes {
 		var err error
 		if out[i], err = f(l.Node(geo.NodeID(i)), ctx); err != nil {
-			// If a node stopped by itself, that error is the cause, and the failed call is only its consequence.
+			// If a node stopped by itself, its error is the cause; the failed call is only a consequence.
 			return nil, cmp.Or(l.ended(), fmt.Errorf("node %s: %w", l.db.Topology.NodeName(geo.NodeID(i)), err))
 		}
 	}
 	return out, nil
 }
 
-// Broken returns the reason why the database has lost state and will never become quiescent, as a node reports it about
-// another node. It returns nil if no state is lost.
+// Broken returns the reason why the database has lost state and will never become quiescent, as reported by a running
+// node. It returns nil if no state is lost.
 func (l *Local) Broken() error {
 	for i := range l.nodes {
 		if reason := l.Node(geo.NodeID(i)).broken.Load(); reason != nil && !l.Stopped(geo.NodeID(i)) {
@@ -333,7 +334,7 @@ func (l *Local) Broken() error {
 	return nil
 }
 
-// ended returns the error of a node that stopped by itself, which stops all others; nil if there is none.
+// ended returns the error of a node that stopped by itself, which makes all other nodes stop; nil if there is none.
 func (l *Local) ended() error {
 	for i := range l.nodes {
 		n := l.Node(geo.NodeID(i))

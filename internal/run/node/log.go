@@ -21,34 +21,34 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// A node with a log (Config.Journal) outlives its process. Its inputs are on the disk before the node sends any message
-// or answer that results from them. A replica is a deterministic state machine, so the inputs suffice. A process that
-// finds a log replays all inputs, at the original times of the node's clock, and continues under the previous process's
-// name. The replay sends the same messages again; links continue after the last frame in the peer's log. Clients are
-// not answered again. Their connections are gone, and the outcome of their transactions in flight remains unknown to
-// them.
+// A node with a log (Config.Journal) outlives its process. The node writes its inputs to the disk before it sends any
+// message or answer that results from them. A replica is a deterministic state machine, so its inputs determine its
+// state. A process that finds a log replays all inputs at their original clock values, and continues under the previous
+// process's name. The replay sends the same messages again; links continue after the last frame in the peer's log. The
+// node does not answer clients again: their connections are lost, and they treat the outcomes of their transactions in
+// flight as unknown.
 //
-// The unit of the log is a turn of the event loop, with a single reading of the clock. A turn has the received inputs
-// and the timers that were due. Its messages are sent in the same frames again.
+// The unit of the log is a turn of the event loop, with a single reading of the clock. A turn handles the received
+// inputs and the timers that were due. A replay sends the messages of a turn in the same frames as the original run.
 
-// Kinds of journal records, in their first byte.
+// Kinds of journal records; the kind is the first byte of a record.
 const (
-	recordIdentity     = 1 // owner as JSON; the first record of a journal, and only there
+	recordIdentity     = 1 // owner as JSON; always the first record of a journal, and only there
 	recordTurn         = 2 // a turn: see nodeLog.begin
 	recordAcknowledged = 3 // for every link: node, uvarint | frame, uvarint
 	recordState        = 4 // state, as written by package checkpoint; the second record of a truncated log
 	recordRows         = 5 // compressed rows; after the state
-	recordComplete     = 6 // no content: all rows precede it
+	recordComplete     = 6 // no content; marks that all rows of the checkpoint precede it
 )
 
-// Kinds of inputs in a turn, in their first byte.
+// Kinds of inputs in a turn; the kind is the first byte of an input.
 const (
 	inputStart = 1 // no content
 	// node, uvarint | frame, uvarint | 1 if the message completes the frame, else 0 | length, kind and message
 	inputMessage = 2
 	inputSubmit  = 3 // length and transaction
 	inputLoad    = 4 // length and admin.LoadRequest as JSON
-	inputBeside  = 5 // no content: the oldest piece of work outside the loop is done
+	inputBeside  = 5 // no content; the oldest piece of work outside the loop is done
 )
 
 // owner identifies the node that a log belongs to.
@@ -56,8 +56,8 @@ type owner struct {
 	Database, Incarnation, Node, Process string
 }
 
-// acknowledgedEvery is the interval at which the log records the peers' acknowledgements. A replay then needs to keep
-// only messages that are not acknowledged.
+// acknowledgedEvery is the interval at which the log records the acknowledgements of peers. A replay regenerates all
+// messages, but keeps only messages that were not yet acknowledged.
 const acknowledgedEvery = time.Second
 
 // nodeLog is the log of a node. Only the loop uses it.
@@ -71,10 +71,10 @@ type nodeLog struct {
 	inputs   int    // number of inputs in turn
 	head     int    // bytes in turn before its inputs
 	noted    time.Duration
-	// ended has, by peer, the last frame that the current turn completed; 0 for none.
+	// ended has, for each peer, the number of the last frame that the current turn completed; 0 for none.
 	ended []uint32
-	// whole has, by peer, the last frame that is completely in the log. partial has the number of messages of the next
-	// frame that are in the log.
+	// whole has, for each peer, the number of the last frame that is completely in the log. partial has the number of
+	// messages of the following frame that are in the log.
 	whole   []uint32
 	partial []int
 }
@@ -123,7 +123,7 @@ func (n *Node) identify(l *nodeLog) error {
 			return err
 		}
 		l.identity = slices.Clone(r)
-		// Only the first record matters; the error stops the iteration.
+		// Only the first record matters. Return an error to stop the iteration.
 		return found
 	})
 	if !errors.Is(err, found) {
@@ -138,10 +138,10 @@ func (n *Node) identify(l *nodeLog) error {
 	return nil
 }
 
-// restored reports whether the log has anything to replay after the identity.
+// restored reports whether the log has records to replay, in addition to the node's identity.
 func (l *nodeLog) restored() bool { return l != nil && l.journal.Records() > 1 }
 
-// begin starts the record of a turn at one reading of the clock.
+// begin starts the record of a turn. elapsed is the time of the timers and now the value of the node's clock.
 func (l *nodeLog) begin(elapsed, now time.Duration) {
 	l.turn = codec.AppendUvarint(append(l.turn[:0], recordTurn), uint64(elapsed))
 	l.turn = codec.AppendUvarint(l.turn, uint64(now))
@@ -170,7 +170,7 @@ func (l *nodeLog) message(it *item) {
 	l.turn = it.m.AppendTo(append(l.turn, it.m.Kind()))
 }
 
-// came records that a message is in the log. last is set if the message completes its frame.
+// came records that a message from a peer is in the log. last is set if the message completes its frame.
 func (l *nodeLog) came(from geo.NodeID, frame uint32, last bool) {
 	if l.partial[from]++; last {
 		l.whole[from], l.partial[from] = frame, 0
@@ -188,7 +188,7 @@ func (l *nodeLog) load(request []byte) {
 	l.turn = codec.AppendBytes(l.turn, request)
 }
 
-// commit writes the turn to the disk, unless it has neither inputs nor fired timers.
+// commit writes the record of the turn to the disk. It writes nothing if the turn had neither inputs nor fired timers.
 func (l *loop) commit(fired bool) error {
 	log := l.log
 	if log.inputs == 0 && !fired {
@@ -206,7 +206,7 @@ func (l *loop) commit(fired bool) error {
 	if err := log.journal.Sync(); err != nil {
 		return err
 	}
-	// Confirm frames only now: the peer may drop a frame once it is confirmed.
+	// Acknowledge frames only after the sync: a peer discards a frame once it is acknowledged.
 	for from, frame := range log.ended {
 		if frame != 0 {
 			l.n.endpoint.Link(geo.NodeID(from)).Logged(frame)
@@ -262,13 +262,13 @@ func (l *loop) replay() error {
 			complete = true
 		case recordTurn:
 			turns++
-			// Messages and transactions keep references to their bytes, so copy the record.
+			// Copy the record, because decoded messages and transactions keep references to its bytes.
 			c := codec.NewReader(append([]byte(nil), r[1:]...))
 			return l.replayTurn(&c)
 		}
 		return nil
 	})
-	// Without the final record some rows of the checkpoint are missing.
+	// A checkpoint without its final record is incomplete: some of its rows are missing.
 	if err == nil && !complete {
 		err = errors.New("the log begins with a checkpoint that has no end")
 	}
@@ -281,7 +281,7 @@ func (l *loop) replay() error {
 			link.Replayed(log.whole[i])
 		}
 	}
-	// The clock continues from its last value, because it must never go back.
+	// Continue the clock from its last value, because it must never go back.
 	l.epoch += max(0, l.at-l.elapsedNow())
 	l.least = l.clock
 	log.noted = l.at
@@ -292,8 +292,8 @@ func (l *loop) replay() error {
 	return nil
 }
 
-// replayLinks prepares the links for the replay: they keep only messages after the last acknowledgement in the log. It
-// returns the checkpoint at the start of the log, or nil.
+// replayLinks prepares the links for the replay: a link keeps only messages that follow the last acknowledgement in the
+// log. It returns the checkpoint at the start of the log, or nil.
 func (l *loop) replayLinks() (start *state, err error) {
 	n := l.n
 	acknowledged := make([]uint32, n.topology.Nodes())
@@ -358,7 +358,7 @@ func (l *loop) replayTurn(c *codec.Reader) error {
 			if err := errors.Join(tr.Done(), l.n.prepare(t)); err != nil {
 				return err
 			}
-			l.pending[t.ID] = nil // its client is gone
+			l.pending[t.ID] = nil // the client's connection did not survive the restart
 			l.replica.Submit(t)
 		case inputLoad:
 			req := &admin.LoadRequest{}
@@ -373,7 +373,7 @@ func (l *loop) replayTurn(c *codec.Reader) error {
 			if err != nil {
 				return err
 			}
-			// Do not check memory again: the data set fitted at the time.
+			// Do not check the memory again: the original load passed the check.
 			if err := l.fill(req, w, l.rows(w), func(int) error { return nil }); err != nil {
 				return err
 			}
@@ -388,7 +388,8 @@ func (l *loop) replayTurn(c *codec.Reader) error {
 	if err := c.Done(); err != nil {
 		return err
 	}
-	// Timers fire after the inputs, as in turn. Flush closes frames at the same points as the original run.
+	// Fire the timers after the inputs, as turn does. Call flush here, so that frames end at the same points as in the
+	// original run.
 	l.fire()
 	l.flush()
 	return nil

@@ -23,8 +23,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// The gossip engine sends numbered messages to random peers at random times. Peers answer some of them, until each node
-// has sent enough. The engine detects missing, duplicate and reordered messages.
+// Nodes of the gossip engine send numbered messages to random peers at random times, until each node has sent
+// gossipRounds rounds. Peers answer some of the messages. The engine detects missing, duplicate and reordered messages.
 
 const (
 	gossipRounds = 150
@@ -32,7 +32,7 @@ const (
 )
 
 type gossip struct {
-	number uint64 // number of the message on its link
+	number uint64 // sequence number of the message on its link
 	rest   int    // bytes of padding
 	answer bool
 }
@@ -110,7 +110,7 @@ var gossipEngine = &protocol.Engine{
 	},
 }
 
-// gossipFigures are the figures of gossipReplicas in a database with this number of nodes.
+// gossipFigures returns the figures of a gossipReplica in a database with this number of nodes.
 func gossipFigures(nodes int) []protocol.Figure {
 	figures := []protocol.Figure{{Name: "wrong", Kind: protocol.Counter}, {Name: "pending", Kind: protocol.Gauge}}
 	for i := range nodes {
@@ -119,7 +119,7 @@ func gossipFigures(nodes int) []protocol.Figure {
 	return figures
 }
 
-// startLogged starts nodes that truncate their logs whenever they have grown by cut bytes; 0 stands for the default.
+// startLogged starts nodes that truncate their logs after each growth by cut bytes; 0 stands for the default.
 func startLogged(t testing.TB, e *protocol.Engine, cut int64, regions ...string) *Local {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
@@ -156,13 +156,15 @@ func statuses(t *testing.T, l *Local) []*admin.Status {
 	return s
 }
 
-// mostRestarts bounds the duration of the test on a slow disk.
+// mostRestarts is the maximum number of restarts in TestRestartsLoseNothing. It bounds the duration of the test on a
+// slow disk.
 const mostRestarts = 40
 
-// often makes the gossip nodes truncate their logs many times.
+// often is the growth, in bytes, after which nodes truncate their logs. It is so small that gossip nodes truncate many
+// times.
 const often = 1 << 14
 
-// However often nodes restart from their logs, every message arrives exactly once and in order, and no clock goes back.
+// Every message arrives exactly once and in order, and no clock goes back, however often nodes restart from their logs.
 // This holds with and without truncation of the logs.
 func TestRestartsLoseNothing(t *testing.T) {
 	generations := 0
@@ -216,7 +218,7 @@ func TestRestartsLoseNothing(t *testing.T) {
 	}
 }
 
-// A restarted node has its data and its transactions in flight, for which its peers wait.
+// A restarted node still has its data, and completes the transactions in flight for which its peers wait.
 func TestRestartedNodeGoesOn(t *testing.T) {
 	for name, cut := range map[string]int64{"from its inputs": 0, "from a checkpoint": 1} {
 		t.Run(name, func(t *testing.T) { testRestartedNode(t, cut) })
@@ -251,7 +253,7 @@ func testRestartedNode(t *testing.T, cut int64) {
 	if err := l.Node(1).call(t.Context(), func() { row, _ = l.Node(1).loop.store.Get(txn.IntKey(0, 0)) }); err != nil || string(row.Value) != "y" || row.Writer != 2 {
 		t.Errorf("%+v, %v", row, err)
 	}
-	// A client that submits a transaction again gets an error: the transaction is still in flight.
+	// A client that submits a transaction with the same ID gets an error, because the transaction is still in flight.
 	again := connect(t, l, 1)
 	again.send(3)
 	again.expect(3, txn.Refused, "duplicate-id")
@@ -295,8 +297,8 @@ func TestLogIsRefused(t *testing.T) {
 	}
 }
 
-// A node reports only effects that are in the log. If the turn of a load cannot be synced, the load fails, and the next
-// process does not have its data.
+// A node reports an effect only after it is in the log. If the turn of a load cannot be synced, the load fails, and the
+// restarted process has no data set.
 func TestLoadIsInTheLog(t *testing.T) {
 	var broken atomic.Bool
 	disk := &journaltest.Disk{Fail: func(op journaltest.Op) (int, error) {

@@ -18,13 +18,13 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// loop is the event loop. It owns all fields below, including the sending sides of links and connections. It is the
-// replica's protocol.Env.
+// loop is the event loop of a node. It owns all fields below, including the sending sides of links and connections. It
+// implements protocol.Env for the replica.
 type loop struct {
 	n       *Node
-	epoch   time.Duration // to add to wire.Now for the node's clock
+	epoch   time.Duration // difference between the node's clock and wire.Now
 	rng     *rand.Rand
-	chance  *rand.PCG // source of rng
+	chance  *rand.PCG // generator behind rng, whose state a checkpoint saves
 	store   store.Store
 	replica protocol.Replica
 	timers  timers.Queue
@@ -32,26 +32,26 @@ type loop struct {
 
 	dirtyLinks   []*wire.Link
 	dirtyClients []*wire.Conn
-	callers      []chan struct{} // closed at the end of the turn: see Node.call
+	callers      []chan struct{} // closed once the turn is in the log: see Node.call
 
-	request  *admin.LoadRequest // origin of the rows; nil for none
+	request  *admin.LoadRequest // request that loaded the rows; nil if none are loaded
 	dataset  string
 	loaded   admin.LoadResponse
 	workload workload.Workload
-	traced   bool // rows carry versions
+	traced   bool // the rows carry versions
 
 	beside beside
 
 	log       *nodeLog      // nil if the node keeps none
 	replaying bool          // the log is being replayed
-	at, clock time.Duration // with a log, times of the current turn: at for timers, clock as returned by Now
+	at, clock time.Duration // with a log, the times of the current turn: at for timers, clock for Now
 
-	offset  atomic.Int64  // of the clock, in nanoseconds: see disturb
-	counted time.Duration // the offset that the clock last used
-	least   time.Duration // lower bound of the clock, so that it never goes back
+	offset  atomic.Int64  // offset of the node's clock in nanoseconds: see disturb
+	counted time.Duration // the offset that shown used last
+	least   time.Duration // lower bound of the node's clock, so that it never goes back
 	slow    atomic.Int64  // slowdown in percent; 0 for none
 	pace    chan struct{} // receives a token when slow changes
-	debt    time.Duration // pause that the slowdown still requires
+	debt    time.Duration // the part of the slowdown's pauses that the loop has not yet made
 }
 
 // client is a connection that receives answers.
@@ -76,7 +76,7 @@ func (l *loop) run() {
 			rest = rest[len(part):]
 			began, percent := l.beginSlowly()
 			if err := l.turn(part); err != nil {
-				// Stop, because the log would miss every further action of the node.
+				// Stop the loop, because the log would miss all later actions of the node.
 				l.n.ended = fmt.Errorf("the log: %w", err)
 				return
 			}
@@ -90,7 +90,7 @@ func (l *loop) run() {
 			continue
 		}
 		if at, ok := l.timers.Next(); ok {
-			// The alarm may round down a little, and a timer must not fire early.
+			// Add Slack, because the alarm may round down a little and a timer must not fire early.
 			alarm.Set(at - l.epoch + wire.Slack)
 		}
 		<-l.n.box.wake
@@ -120,8 +120,8 @@ func (l *loop) turn(items []item) error {
 	return l.endTurn(l.fire())
 }
 
-// beginTurn reads the clock. With a log, the clock stands still for the whole turn, so that a replay sees the same
-// time.
+// beginTurn reads the clock. With a log, the clock keeps this value for the whole turn, so that a replay sees the same
+// times.
 func (l *loop) beginTurn() {
 	if l.log == nil {
 		return
@@ -133,14 +133,14 @@ func (l *loop) beginTurn() {
 
 func (l *loop) endTurn(fired bool) error {
 	if l.log != nil {
-		// Commit before flush: nothing may leave the node before its cause is on the disk.
+		// Commit before flush: an input must be on the disk before its effects leave the node.
 		if err := l.commit(fired); err != nil {
 			return err
 		}
 	}
 	l.flush()
 	if l.log != nil {
-		// Truncate between turns only, when the state is consistent.
+		// Truncate only between turns, when the state is consistent.
 		return l.cut()
 	}
 	return nil
@@ -156,7 +156,8 @@ func (l *loop) handle(it *item) {
 	case it.t != nil:
 		l.submit(it)
 	case it.replaced > 0:
-		// Open the link before the replica is notified, because its reaction may already send to the new incarnation.
+		// Open the link before the replica is notified, because the replica may immediately send messages to the new
+		// incarnation.
 		l.n.endpoint.Link(it.from).Open(it.replaced)
 		l.replica.(protocol.Rejoiner).Replaced(it.from, it.replaced)
 	default:
@@ -186,7 +187,7 @@ func (l *loop) submit(it *item) {
 	if l.log != nil {
 		l.log.submit(it.t)
 	}
-	// Set pending before Submit, because the replica may reply at once.
+	// Set pending before Submit, because the replica may reply during the call.
 	l.pending[it.t.ID] = it.c
 	l.replica.Submit(it.t)
 }
@@ -198,7 +199,7 @@ func (l *loop) answer(c *client, o *txn.Outcome) {
 	}
 }
 
-// abandon answers all clients of a broken database. The outcomes of their transactions are unknown.
+// abandon answers all clients of a broken database with an unknown outcome.
 func (l *loop) abandon() {
 	for id, c := range l.pending {
 		if c == nil {
@@ -209,7 +210,7 @@ func (l *loop) abandon() {
 	clear(l.pending)
 }
 
-// unfinished returns the number of transactions that are pending at the replica or at a client, whichever is larger.
+// unfinished returns the number of unfinished transactions: of the replica or of the clients, whichever is larger.
 func (l *loop) unfinished() int { return max(l.replica.Pending(), len(l.pending)) }
 
 // fire fires all due timers, and reports whether there were any.
@@ -218,8 +219,9 @@ func (l *loop) fire() (fired bool) {
 	if _, ok := l.timers.Next(); !ok {
 		return false
 	}
-	// Read the time once. Timers that these timers set for the current time wait for the next round, so that messages get
-	// their turn.
+	// Read the time once. Without a log, a timer that is set while timers fire is later than now. It waits for the next
+	// turn, so that messages are handled in between. With a log, the time stands still during a turn, so a timer that is
+	// set for the current time fires in this loop.
 	for now := l.elapsed(); ; fired = true {
 		t, ok := l.timers.PopDue(now)
 		if !ok {
@@ -239,7 +241,7 @@ func (l *loop) flush() {
 		l.dirtyClients[i] = nil
 	}
 	l.dirtyLinks, l.dirtyClients = l.dirtyLinks[:0], l.dirtyClients[:0]
-	// Release callers last: by now the effects of their calls are in the log.
+	// Release the callers last: the effects of their calls are now in the log.
 	for i, done := range l.callers {
 		close(done)
 		l.callers[i] = nil
@@ -257,8 +259,8 @@ func (l *loop) elapsed() time.Duration {
 
 func (l *loop) elapsedNow() time.Duration { return l.epoch + wire.Now() }
 
-// shown returns the value of the node's clock at a timer time. The clock never goes back: after a negative change it
-// stands still until it catches up.
+// shown returns the value of the node's clock at the given time of the timers. The clock never goes back: after its
+// offset decreases, it stands still until the offset time has caught up.
 func (l *loop) shown(elapsed time.Duration) time.Duration {
 	if offset := time.Duration(l.offset.Load()); offset != l.counted {
 		l.least = max(l.least, elapsed+l.counted)
@@ -295,10 +297,10 @@ func (l *loop) Reply(o txn.Outcome) {
 	}
 }
 
-// Mark implements protocol.Env. It does nothing, because a real process does not report coverage.
+// Mark implements protocol.Env. It does nothing: only tests collect coverage marks.
 func (l *loop) Mark(*coverage.Mark) {}
 
-// Buggify implements protocol.Env. It returns false: rare events happen by themselves in a real process.
+// Buggify implements protocol.Env. It returns false: only simulations force rare events.
 func (l *loop) Buggify(*buggify.Point) bool { return false }
 
 // Rand implements protocol.Env.

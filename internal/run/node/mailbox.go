@@ -8,7 +8,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// item is an event for the loop: a message or new incarnation of a peer, a transaction of a client, or a call.
+// item is an input of the loop: a message or new incarnation of a peer, a transaction of a client, or a function to
+// call.
 type item struct {
 	from geo.NodeID
 	m    protocol.Message
@@ -18,13 +19,13 @@ type item struct {
 	// replaced is the new incarnation of from; 0 if the item is not a replacement.
 	replaced uint32
 	t        *txn.Transaction
-	// invalid is set if preparing t failed.
+	// invalid is set if prepare rejected t.
 	invalid bool
 	c       *client
 	f       func()
 }
 
-// full is the number of items at which producers must wait.
+// full is the number of items at which producers must wait until the loop has taken them.
 const full = 8192
 
 // mailbox passes items from many goroutines to the loop in batches.
@@ -50,7 +51,8 @@ func (b *mailbox) put(batch []item) {
 	if first {
 		b.notify()
 	}
-	// Wait after adding, not before: a batch is never split, and at most one batch per producer exceeds the limit.
+	// Wait after adding, not before. So a batch is never split, and each producer can exceed the limit by at most one
+	// batch.
 	for len(b.items) >= full && !b.closed {
 		b.waiting++
 		b.room.Wait()
@@ -59,7 +61,7 @@ func (b *mailbox) put(batch []item) {
 	b.mu.Unlock()
 }
 
-// post adds a call. It never waits for room.
+// post adds a function for the loop to call. It never waits for room.
 func (b *mailbox) post(f func()) {
 	b.mu.Lock()
 	b.items = append(b.items, item{f: f})
@@ -74,8 +76,8 @@ func (b *mailbox) notify() {
 	}
 }
 
-// take returns the contents and reuses done, the slice of the previous contents. closed reports whether the mailbox is
-// closed.
+// take returns the items and empties the mailbox. done is the slice that the previous call returned, which take reuses.
+// closed reports whether the mailbox is closed.
 func (b *mailbox) take(done []item) (items []item, closed bool) {
 	clear(done)
 	b.mu.Lock()

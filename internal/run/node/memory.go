@@ -22,9 +22,9 @@ func heap() (live, limit uint64) {
 	return sample[0].Value.Uint64(), limit
 }
 
-// checkMemory returns an error if the rows loaded so far fill the node's memory. Otherwise the node would be killed
-// later, during a run. It collects garbage before it fails, because the previous data set may have been live at the
-// last collection.
+// checkMemory returns an error if the rows loaded so far fill the node's memory, because the node would otherwise be
+// killed later, during a run. It collects garbage before it fails: the last measurement may still include the previous
+// data set.
 func (n *Node) checkMemory(rows int) error {
 	live, limit := n.cfg.Memory()
 	full := func() bool { return limit > 0 && live >= limit/100*deploy.FullPercent }

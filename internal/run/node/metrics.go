@@ -22,8 +22,8 @@ func (n *Node) public() http.Handler {
 	return admin.NewPublicHandler(n, metrics.Handler(reg))
 }
 
-// Metrics returns a collector that reads the node's figures on each scrape. All have the node's region and name as
-// labels.
+// Metrics returns a collector that reads the node's figures on each scrape. All figures have the node's region and name
+// as labels.
 func (n *Node) Metrics() prometheus.Collector { return n.metrics(n.collect) }
 
 func (n *Node) metrics(collect func(metrics.Put)) prometheus.Collector {
@@ -31,7 +31,8 @@ func (n *Node) metrics(collect func(metrics.Put)) prometheus.Collector {
 		n.cfg.Database.Name, n.cfg.Engine.Name, n.topology.Regions[n.topology.RegionOf(n.cfg.ID)], n.topology.NodeName(n.cfg.ID))
 }
 
-// collectTimeout bounds the wait of a scrape for a busy event loop; after that it omits the loop's figures.
+// collectTimeout is the time for which a scrape waits for a busy event loop. After the timeout the scrape omits the
+// figures of the loop.
 const collectTimeout = 2 * time.Second
 
 func (n *Node) collect(put metrics.Put) {
@@ -74,7 +75,7 @@ func (n *Node) collect(put metrics.Put) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), collectTimeout)
 	defer cancel()
-	got := make(chan figures, 1) // buffered: after a timeout the late answer has no receiver
+	got := make(chan figures, 1) // buffered, because after a timeout no goroutine receives the late answer
 	err := n.call(ctx, func() {
 		l := &n.loop
 		f := figures{
@@ -86,7 +87,7 @@ func (n *Node) collect(put metrics.Put) {
 		}
 		got <- f
 	})
-	// The loop is busy. The scrape still has the figures that were put above.
+	// The loop is busy. Return only the figures put above.
 	if err != nil {
 		return
 	}

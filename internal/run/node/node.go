@@ -1,6 +1,7 @@
-// Package node runs a protocol's replica in real time. An event loop owns the replica and its data; a mailbox feeds it
-// messages, transactions and timers. TCP (package wire) and an administration server (package admin) surround the loop.
-// In a cluster each process runs one node. For geobench run, StartLocal starts all nodes in one process.
+// Package node runs a replica of a protocol in real time. An event loop owns the replica and its data. A mailbox feeds
+// messages, transactions and calls to the loop. The node communicates over TCP (package wire) and has an administration
+// server (package admin). In a cluster each process runs one node. For geobench run, StartLocal starts all nodes in one
+// process.
 package node
 
 import (
@@ -40,20 +41,20 @@ import (
 type Config struct {
 	Database *deploy.Database
 	ID       geo.NodeID
-	// Incarnation counts the earlier processes of the node that lost their state (see protocol.Config). A later
-	// incarnation gets its rows from other nodes, except for rows that every node stores. It takes those from Loaded, the
-	// data set that the nodes loaded last; nil if there is none yet.
+	// Incarnation is the number of earlier processes of the node that lost their state (see protocol.Config). A later
+	// incarnation obtains its rows from other nodes, except for rows that every node stores. The node creates the latter
+	// from Loaded, the request that loaded the current data set; nil if no data set was loaded.
 	Incarnation uint32
 	Loaded      *admin.LoadRequest
-	// Listener accepts peers and clients. Admin accepts the operator and requires Credentials. Public accepts clients
-	// that read metrics and health. Admin and Public are optional. The node closes all three.
+	// Listener accepts peers and clients. Admin accepts the operator and requires Credentials. Public serves metrics and
+	// health to any client. Admin and Public are optional. The node closes all three.
 	Listener, Admin, Public net.Listener
 	Engine                  *protocol.Engine
 	Procedures              *txn.Registry
 	// ParseWorkload creates a workload from a BenchmarkRun's spec.workload; see catalog.Parse.
 	ParseWorkload func(spec json.RawMessage, seed uint64, t *geo.Topology) (workload.Workload, error)
-	// MaxInFlight bounds the unfinished transactions of this node's clients. The node refuses further ones. 0 stands for
-	// 262,144.
+	// MaxInFlight is the maximum number of unfinished transactions of this node's clients; the node refuses transactions
+	// beyond it. 0 stands for 262,144.
 	MaxInFlight int
 	// Journal is the folder for the log of the node's inputs, from which a restarted process continues. If it is empty,
 	// the node keeps no log and loses its state with the process.
@@ -63,11 +64,11 @@ type Config struct {
 	CutJournal int64
 	// Disk stores the log; nil for the operating system's file system.
 	Disk journal.Disk
-	// Prober measures the links below a service mesh and through it; nil if the node's connections use no mesh. Its
-	// creator runs it.
+	// Prober measures the links below a service mesh and through it; nil if the node's connections use no mesh. The caller
+	// must run it.
 	Prober *ping.Prober
-	// Credentials authenticate the node and its clients. If empty, the node accepts every client, which is meant for
-	// databases in a single process.
+	// Credentials authenticate the node and its clients. If empty, the node accepts every client; use this only for a
+	// database in a single process.
 	Credentials identity.Folder
 	// Memory returns the live bytes of the heap and the memory limit of the process; a limit of 0 means none. nil stands
 	// for the Go runtime's values.
@@ -76,7 +77,7 @@ type Config struct {
 	Log *slog.Logger
 
 	// process is the name of the node's process, and strangers counts rejected clients. A lobby sets both, because they
-	// exist before the node.
+	// must exist before the node.
 	process   string
 	strangers *identity.Unauthenticated
 }
@@ -98,17 +99,17 @@ type Node struct {
 	late     *late.Recorder  // nil if several nodes share the process
 
 	broken atomic.Pointer[string]
-	// run is the run whose clients may connect: see admin.LoadRequest.
+	// run is the name of the run whose clients may connect: see admin.LoadRequest.
 	run        atomic.Pointer[string]
 	strangers  *identity.Unauthenticated
 	disturbing disturbances
-	// asked is the time at which Healthy asked the loop for a sign of life; 0 once the loop has given one.
+	// asked is the time at which Healthy asked the loop for a sign of life; 0 once the loop has responded.
 	asked    atomic.Int64
 	turns    atomic.Int64
 	statuses [txn.Unknown + 1]atomic.Int64 // outcomes by status
 }
 
-// New returns a node that is idle until Run.
+// New returns a node that stays idle until Run is called.
 func New(cfg Config) (*Node, error) {
 	params, replaceable, err := cfg.check()
 	if err != nil {
@@ -134,7 +135,8 @@ func New(cfg Config) (*Node, error) {
 	}
 	n := &Node{cfg: cfg, topology: t, layout: cfg.Engine.Layout(t, params), process: cfg.process, done: make(chan struct{}),
 		peers: make([]*peerReceiver, t.Nodes()), strangers: cfg.strangers}
-	// Open the log before anything uses the process's name: a restarted node continues under its predecessor's name.
+	// Open the log before anything uses the process name: a restarted node continues under the name of its previous
+	// process.
 	if cfg.Journal != "" {
 		if err := n.openLog(cfg.Journal); err != nil {
 			return nil, err
@@ -214,8 +216,8 @@ func (n *Node) replicaConfig() protocol.Config {
 // newProcess returns a random name for a process.
 func newProcess() string { return crand.Text()[:12] }
 
-// check validates the configuration. It returns the engine's parameters, and the nodes that new incarnations may
-// replace. With a journal there are none: nodes continue from their journals instead.
+// check validates the configuration. It returns the engine's parameters and the nodes that new incarnations may
+// replace. With a journal no node is replaceable, because nodes restart from their journals instead.
 func (c *Config) check() (p protocol.Params, replaceable []geo.NodeID, err error) {
 	if err := c.Database.Validate(); err != nil {
 		return p, nil, err
@@ -245,7 +247,7 @@ func (c *Config) check() (p protocol.Params, replaceable []geo.NodeID, err error
 // stream returns the number of the node's random number stream.
 func (c *Config) stream() uint64 { return uint64(c.Incarnation)<<32 | uint64(c.ID) }
 
-// rejoin loads the rows that a later incarnation cannot get from other nodes, because every node stores them.
+// rejoin loads the rows that every node stores into a later incarnation, because other nodes do not send them.
 func (n *Node) rejoin() error {
 	req := n.cfg.Loaded
 	if n.cfg.Incarnation == 0 || req == nil {
@@ -259,7 +261,7 @@ func (n *Node) rejoin() error {
 	return n.loop.fill(req, w, everywhere, n.checkMemory)
 }
 
-// Run runs the node until ctx is done or one of its servers fails. It leaves no goroutine running.
+// Run runs the node until ctx is done or one of its servers fails. All its goroutines have stopped when it returns.
 func (n *Node) Run(ctx context.Context) error {
 	serving, stopServers := context.WithCancel(context.WithoutCancel(ctx))
 	servers, serving := errgroup.WithContext(serving)
@@ -267,7 +269,7 @@ func (n *Node) Run(ctx context.Context) error {
 		stopServers()
 		_ = servers.Wait()
 	}()
-	// Serve administration even during a long replay of the log, so that the node is seen to be alive.
+	// Serve administration also during a long replay of the log, so that the node counts as alive.
 	n.cfg.serve(serving, servers, n, n.public(), n.strangers)
 	// Wait for work outside the loop, so that no goroutine is left running.
 	defer n.loop.beside.working.Wait()
@@ -281,7 +283,7 @@ func (n *Node) Run(ctx context.Context) error {
 		return n.ended
 	}
 	go n.loop.run()
-	// Accept peers only after the replay: until then the node does not know which of their frames it has.
+	// Accept peers only after the replay, because until then the node does not know which of their frames are in its log.
 	n.endpoint.Start(n.cfg.Listener)
 	n.resumeDisturbances()
 	if n.late != nil {
@@ -300,7 +302,8 @@ func (n *Node) Run(ctx context.Context) error {
 		err = n.ended
 	}
 	n.endDisturbances()
-	// Close the mailbox first: it releases receivers that wait for room, for which the endpoint's Close waits.
+	// Close the mailbox first. This releases receivers that wait for room in the mailbox, and the endpoint's Close waits
+	// for these receivers.
 	n.box.close()
 	n.endpoint.Close()
 	<-n.done
@@ -352,14 +355,14 @@ func (n *Node) Ready() error {
 }
 
 const (
-	// stuck is the time within which the loop must give a sign of life.
+	// stuck is the time within which the loop must respond to Healthy.
 	stuck = 30 * time.Second
-	// rowsPerSign is the number of rows after which a load gives a sign of life. A load may take minutes; this number of
-	// rows takes some hundredths of a second.
+	// rowsPerSign is the number of rows after which a load counts as a sign of life. A load may take minutes, but this
+	// number of rows takes only a few hundredths of a second.
 	rowsPerSign = 1 << 16
 )
 
-// Healthy asks the loop for a sign of life, and returns an error if the loop has given none for 30 s.
+// Healthy asks the loop for a sign of life. It returns an error if an earlier request has been unanswered for 30 s.
 func (n *Node) Healthy() error {
 	now := int64(wire.Now())
 	if !n.asked.CompareAndSwap(0, now) {
@@ -368,15 +371,15 @@ func (n *Node) Healthy() error {
 		}
 		return nil
 	}
-	// Any turn resets asked. The empty call makes an idle loop turn.
+	// Every turn of the loop resets asked. The empty call makes an idle loop run a turn.
 	n.box.post(func() {})
 	return nil
 }
 
 var errStopped = errors.New("the node has stopped")
 
-// call runs f on the loop and waits until the effects are in the log, if there is one. Only then may the caller report
-// them.
+// call runs f on the loop. With a log, it waits until the effects of f are in the log, because the caller may report
+// only logged effects.
 func (n *Node) call(ctx context.Context, f func()) error {
 	done := make(chan struct{})
 	n.box.post(func() {
@@ -407,7 +410,7 @@ func (n *Node) Status(ctx context.Context) (*admin.Status, error) {
 	if n.late != nil {
 		s.QuotaPeriods, s.ThrottledPeriods = late.Throttled(late.Cgroups)
 	}
-	// Collect everything in one call, so that all figures belong to the same turn.
+	// Collect everything in one call, so that all figures come from the same turn.
 	err := n.call(ctx, func() {
 		l := &n.loop
 		s.Dataset = l.dataset
@@ -457,7 +460,7 @@ func (n *Node) Load(ctx context.Context, req *admin.LoadRequest) (*admin.LoadRes
 	var resp *admin.LoadResponse
 	callErr := n.call(ctx, func() {
 		l := &n.loop
-		// A repeated request must not reset rows that transactions have changed since.
+		// A repeated request must not reset rows that transactions have changed since the first request.
 		if l.dataset == req.Dataset {
 			resp = &l.loaded
 			return
@@ -470,7 +473,8 @@ func (n *Node) Load(ctx context.Context, req *admin.LoadRequest) (*admin.LoadRes
 		if err = l.fill(req, w, l.rows(w), n.checkMemory); err == nil {
 			resp = &l.loaded
 		} else {
-			// A failed load has emptied the node. A replay must empty it, too; an empty request stands for that.
+			// A failed load has emptied the node, and a replay must do the same. An empty request in the log stands for a failed
+			// load.
 			logged = admin.LoadRequest{}
 		}
 		if l.log != nil {
@@ -498,13 +502,13 @@ func (l *loop) empty(rows int) {
 	l.n.run.Store(nil)
 }
 
-// rows returns a function that puts all rows of a workload that this node stores.
+// rows returns a function that calls put for all rows of a workload that this node stores.
 func (l *loop) rows(w workload.Workload) func(put func(txn.Key, []byte)) error {
 	return func(put func(txn.Key, []byte)) error { return workload.Fill(w, &l.n.layout, l.n.cfg.ID, put) }
 }
 
-// fill replaces the rows by the rows of a data set. check is called periodically and may refuse further rows. After an
-// error the node is empty.
+// fill replaces the rows by the rows of a data set. It calls check periodically with the number of rows so far, and
+// fails if check does. After an error the node is empty.
 func (l *loop) fill(req *admin.LoadRequest, w workload.Workload, rows func(put func(txn.Key, []byte)) error, check func(rows int) error) error {
 	l.empty(l.store.Len())
 	n, full := 0, error(nil)
@@ -522,13 +526,13 @@ func (l *loop) fill(req *admin.LoadRequest, w workload.Workload, rows func(put f
 		l.empty(0)
 		return err
 	}
-	l.chance.Seed(req.Seed, l.n.cfg.stream()) // from now on the random numbers depend on the run's seed
+	l.chance.Seed(req.Seed, l.n.cfg.stream()) // later random numbers depend on the run's seed
 	l.holds(req, w)
 	l.loaded = admin.LoadResponse{Rows: int64(l.store.Len()), Bytes: l.store.Bytes()}
 	return nil
 }
 
-// holds records the data set that the rows come from.
+// holds records which data set is loaded.
 func (l *loop) holds(req *admin.LoadRequest, w workload.Workload) {
 	l.request, l.dataset, l.workload, l.traced = req, req.Dataset, w, req.Traced
 	l.n.run.Store(&req.Run)

@@ -30,8 +30,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// The test's engine writes a key at the node that receives the transaction, sends the key to all other nodes, and
-// replies once all have written it. It never answers a transaction without arguments.
+// The set engine writes a key at the node that receives the transaction and sends the key to all other nodes. It
+// replies once all nodes have written the key. It never answers a transaction without arguments.
 
 const setProc txn.ProcID = 1
 
@@ -134,11 +134,11 @@ var setEngine = &protocol.Engine{
 	},
 }
 
-// tenRows is a workload that consists only of a data set.
+// tenRows is a workload without transactions: it has only a data set.
 type tenRows struct {
 	workload.Workload
 	place     geo.Placement
-	misplaced bool // all rows are put into every cell
+	misplaced bool // put all rows into every cell
 }
 
 func (w tenRows) Rows(c geo.Cell, put func(txn.Key, []byte)) {
@@ -164,8 +164,8 @@ func parse(spec json.RawMessage, _ uint64, t *geo.Topology) (workload.Workload, 
 	return tenRows{place: t.Placement(), misplaced: bytes.Contains(spec, []byte("misplaced"))}, nil
 }
 
-// Loading a workload that puts a row in the wrong place fails, and leaves the node unloaded even after a restart. The
-// node can load another data set afterwards.
+// A workload that puts a row into the wrong cell cannot be loaded. The failure leaves the node without a data set, even
+// after a restart. Afterwards the node can load another data set.
 func TestMisplacedRows(t *testing.T) {
 	l := startSetWith(t, database("a", "b"), t.TempDir())
 	load := func(dataset, spec string) error {
@@ -278,7 +278,7 @@ func TestTransactions(t *testing.T) {
 	l.Node(1).box.post(func() { l.Node(1).cfg.MaxInFlight = 1 }) // transaction 2 is still in flight
 	c.send(4, 'x')
 	c.expect(4, txn.Refused, "overloaded")
-	// A client that disconnects does no harm.
+	// A client that disconnects with transactions in flight does not affect other clients.
 	other := connect(t, l, 0)
 	for id := txn.ID(10); id < 100; id++ {
 		other.send(id, 'z')
@@ -408,7 +408,8 @@ func TestHealth(t *testing.T) {
 	eventually(t, "the loop gives a sign of life", func() bool { return n.Healthy() == nil })
 }
 
-// manyRows has rows for a node whose Healthy is called before the first row and after the last.
+// manyRows is a data set with a number of rows. afterwards is called after the last row, while the load is still
+// running.
 type manyRows struct {
 	tenRows
 	rows       int
@@ -422,8 +423,8 @@ func (w manyRows) Rows(_ geo.Cell, put func(txn.Key, []byte)) {
 	w.afterwards()
 }
 
-// Loading a large data set takes longer than a loop may be silent. The node does not count as stuck meanwhile, so it is
-// not killed.
+// The load of a large data set takes longer than the time after which the loop counts as stuck. Rows count as signs of
+// life, so that the node is not killed during the load.
 func TestANodeThatLoadsIsHealthy(t *testing.T) {
 	for rows, want := range map[int]string{rowsPerSign - 1: "has not turned for 1m", rowsPerSign: ""} {
 		l := startSet(t, database("a"))
@@ -484,7 +485,8 @@ func TestParseMemory(t *testing.T) {
 	}
 }
 
-// BenchmarkRoundTrip measures a client that sends one transaction after another: client to node, node to node and back.
+// BenchmarkRoundTrip measures the latency of one transaction at a time: from the client to a node, to the other node
+// and back.
 func BenchmarkRoundTrip(b *testing.B) {
 	l := startSet(b, database("a", "b"))
 	c := connect(b, l, 0)
@@ -495,7 +497,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 	}
 }
 
-// BenchmarkLoop measures 1000 concurrent transactions, on nodes with and without a journal.
+// BenchmarkLoop measures 1,000 concurrent transactions on nodes with and without a journal.
 func BenchmarkLoop(b *testing.B) {
 	b.Run("None", func(b *testing.B) { benchmarkLoop(b, startSet(b, database("a", "b"))) })
 	b.Run("Journal", func(b *testing.B) { benchmarkLoop(b, startSetWith(b, database("a", "b"), b.TempDir())) })
@@ -521,7 +523,7 @@ func benchmarkLoop(b *testing.B, l *Local) {
 	b.ReportMetric(float64((late.CPUTime()-before).Nanoseconds())/1e3/float64(b.N), "cpu-us/txn")
 }
 
-// A failed start closes the log, which would otherwise block other processes.
+// A failed start closes the logs that it has opened. Otherwise their locks would block a later start.
 func TestFailedStartLeavesNothing(t *testing.T) {
 	folder := t.TempDir()
 	start := func() (*Local, error) {
@@ -546,8 +548,8 @@ func TestFailedStartLeavesNothing(t *testing.T) {
 	}
 }
 
-// Once a run has loaded its data, the nodes' random numbers depend on the run's seed, and not on the seed at their
-// start.
+// After a run has loaded its data, the nodes' random numbers depend on the seed of the run, and no longer on the seed
+// with which the nodes started.
 func TestChanceFollowsFromTheSeedOfTheRun(t *testing.T) {
 	draws := func(started, run uint64) (out []uint64) {
 		db := database("a", "b")
@@ -573,7 +575,8 @@ func TestChanceFollowsFromTheSeedOfTheRun(t *testing.T) {
 	}
 }
 
-// A data set that the API does not allow is rejected before any row is created: it would exhaust the nodes' memory.
+// A data set that the API does not allow is rejected before any row is created, because the rows would exhaust the
+// nodes' memory.
 func TestLoadBeyondTheAPI(t *testing.T) {
 	l, err := StartLocal(t.Context(), database("a"), LocalConfig{Engine: setEngine, Procedures: procedures, ParseWorkload: manifest.ParseWorkload})
 	if err != nil {
@@ -596,12 +599,12 @@ func TestLoadBeyondTheAPI(t *testing.T) {
 	}
 }
 
-// A data set that fills a node's memory is rejected with the number of rows so far, and the node continues without a
-// data set.
+// A data set that fills a node's memory is rejected. The error states the number of rows created so far, and the node
+// continues without a data set.
 func TestDataSetFillsTheMemory(t *testing.T) {
 	const limit = 1000 << 20
 	for name, tt := range map[string]struct {
-		live  []uint64 // readings in order, the last one repeated
+		live  []uint64 // consecutive values of live, the last one repeated
 		limit uint64
 		want  string
 	}{

@@ -9,11 +9,11 @@ import (
 	"github.com/geobench/geobench/internal/net/wire"
 )
 
-// beside is work that the replica does outside the loop. A goroutine does one piece after another, and the loop handles
-// the end of each piece as an input. So the duration of the work may vary, and a log records the position of its end
-// among the inputs.
+// beside is the queue of work that the replica does outside the loop. A goroutine executes one piece after another, and
+// the loop handles the end of each piece as an input. The log records this input like any other, so a replay is correct
+// although the duration of the work varies.
 type beside struct {
-	pieces  queue.Queue[piece] // the goroutine does the first of them, except in a replay
+	pieces  queue.Queue[piece] // a goroutine executes the first piece, except in a replay
 	working sync.WaitGroup
 }
 
@@ -30,7 +30,7 @@ func (l *loop) Offload(work func() int64, over protocol.Timer) {
 	}
 }
 
-// workBeside starts the first piece.
+// workBeside starts a goroutine for the first piece.
 func (l *loop) workBeside() {
 	work := l.beside.pieces.Front().work
 	l.beside.working.Go(func() {
@@ -61,7 +61,8 @@ func (l *loop) besideOver() {
 	l.replica.Fire(over)
 }
 
-// replayBeside finishes the first piece at its position in the log. It returns false if there is no piece.
+// replayBeside executes the first piece and handles its end, at the position of the end in the log. It returns false if
+// there is no piece.
 func (l *loop) replayBeside() bool {
 	if l.beside.pieces.Len() == 0 {
 		return false
@@ -73,7 +74,7 @@ func (l *loop) replayBeside() bool {
 	return true
 }
 
-// resumeBeside continues the work that was unfinished at the end of the log.
+// resumeBeside ends the replay and continues the work that was unfinished at the end of the log.
 func (l *loop) resumeBeside() {
 	l.replaying = false
 	if l.beside.pieces.Len() > 0 {

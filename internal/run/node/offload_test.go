@@ -10,12 +10,12 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// thinker does work outside the loop for each message that it receives. The test decides when the work finishes, and
-// thinker records the order of its inputs.
+// thinker is a replica that does work outside the loop for each message that it receives. The test decides when the
+// work finishes. thinker records the order of its inputs.
 type thinker struct {
 	protocol.Config
-	let     <-chan struct{} // nil: immediately
-	results []*uint64       // of unfinished pieces: the squares of the messages' numbers
+	let     <-chan struct{} // a value lets one piece finish; if nil, pieces finish immediately
+	results []*uint64       // squares of the messages' numbers, for unfinished pieces of work
 	seen    []uint64
 }
 
@@ -42,7 +42,7 @@ func (r *thinker) Readings(dst []protocol.Reading) []protocol.Reading {
 	return append(dst, protocol.Reading{Name: "seen", Value: int64(len(r.seen))})
 }
 
-// thinkerEngine returns an engine whose replicas finish a piece of work for each value received from let.
+// thinkerEngine returns an engine of thinkers, which finish one piece of work for each value received from let.
 func thinkerEngine(let <-chan struct{}) *protocol.Engine {
 	figures := []protocol.Figure{{Name: "seen", Kind: protocol.Counter}}
 	return &protocol.Engine{Name: "thinker", Figures: figures, Decode: gossipEngine.Decode, New: func(c protocol.Config) protocol.Replica {
@@ -50,8 +50,8 @@ func thinkerEngine(let <-chan struct{}) *protocol.Engine {
 	}}
 }
 
-// Work outside the loop does not block the loop. A process that finds a log repeats its predecessor's work, and handles
-// the end of each piece at the same position among the inputs. Unfinished work continues.
+// Work outside the loop does not block the loop. A process that finds a log repeats the work of the previous process,
+// and handles the end of each piece at the same position among the inputs. It also continues unfinished work.
 func TestWorkBesideTheLoop(t *testing.T) {
 	let := make(chan struct{})
 	db := database("a", "b")
@@ -68,7 +68,7 @@ func TestWorkBesideTheLoop(t *testing.T) {
 		}
 		n.peers[1].batch = nil
 	}
-	// over waits for the end of a piece, and handles it.
+	// over waits until a piece of work ends, and handles its end.
 	over := func(n *Node) {
 		for limit := time.NewTimer(20 * time.Second); ; {
 			items, _ := n.box.take(nil)
@@ -86,7 +86,7 @@ func TestWorkBesideTheLoop(t *testing.T) {
 		}
 	}
 	receive(first, 1)
-	receive(first, 2) // although the first piece is unfinished
+	receive(first, 2) // the first piece is still unfinished
 	let <- struct{}{}
 	over(first)
 	receive(first, 3)

@@ -27,7 +27,7 @@ func (p *peerReceiver) Receive(payload []byte) error {
 		if err != nil {
 			return fmt.Errorf("a message of kind %d: %w", kind, err)
 		}
-		// The peer sends an incomplete frame again as a whole; the log already has its first messages.
+		// The peer sends an incomplete frame again from its start. Skip the messages that are already in the log.
 		if p.skip > 0 {
 			p.skip--
 			continue
@@ -43,7 +43,7 @@ func (p *peerReceiver) Receive(payload []byte) error {
 // Turn implements wire.Receiver.
 func (p *peerReceiver) Turn() { p.batch = deliver(p.n, p.batch) }
 
-// deliver puts a batch into the mailbox and returns the slice emptied.
+// deliver puts a batch into the mailbox and returns the slice, emptied for reuse.
 func deliver(n *Node, batch []item) []item {
 	if len(batch) == 0 {
 		return batch
@@ -65,8 +65,8 @@ type clientReceiver struct {
 	n      *Node
 	client *client
 	batch  []item
-	// accesses is the size of the largest read and write set so far, at most 64. It is the initial capacity for the next
-	// transaction.
+	// accesses is the largest number of accesses of a transaction so far, at most 64. It is the initial capacity for the
+	// accesses of the next transaction.
 	accesses int
 	warned   bool
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/geobench/geobench/internal/base/codec"
 )
 
-// frame returns a peer's frame with messages of these numbers.
+// frame returns the payload of a peer's frame that contains messages with these numbers.
 func frame(numbers ...uint64) (payload []byte) {
 	for _, n := range numbers {
 		g := gossip{number: n}
@@ -17,7 +17,7 @@ func frame(numbers ...uint64) (payload []byte) {
 	return payload
 }
 
-// process creates the next process of a node with a log, and replays the log.
+// process creates a process of a node with a log. If there is a previous process's log, the new process replays it.
 func process(t *testing.T, cfg Config) *Node {
 	t.Helper()
 	n, err := New(cfg)
@@ -31,9 +31,9 @@ func process(t *testing.T, cfg Config) *Node {
 	return n
 }
 
-// A turn, and its process, may end in the middle of a frame. The log does not have the whole frame, so the peer sends
-// it again, and the next process handles only the remaining messages. Its clocks continue from the last process's
-// values even if the real clock is behind them.
+// A turn may end in the middle of a frame, and the process may stop after that turn. The log then lacks the end of the
+// frame, so the peer sends the frame again and the next process handles only the remaining messages. The clocks of the
+// next process continue from their last values, even if the real clock is behind them.
 func TestNextProcessTakesTheRestOfAFrame(t *testing.T) {
 	t.Run("from its inputs", func(t *testing.T) { testRestOfAFrame(t, readings) })
 	t.Run("from a checkpoint", func(t *testing.T) {
@@ -45,7 +45,7 @@ func TestNextProcessTakesTheRestOfAFrame(t *testing.T) {
 			at, clock = readings(n)
 			n.loop.log.writing.Wait()
 			items, _ := n.box.take(nil)
-			if err := n.loop.turn(items); err != nil { // continues after the checkpoint
+			if err := n.loop.turn(items); err != nil { // switches to the generation that starts with the checkpoint
 				t.Fatal(err)
 			}
 			if n.loop.log.journal.Generation() != 1 {
@@ -56,12 +56,12 @@ func TestNextProcessTakesTheRestOfAFrame(t *testing.T) {
 	})
 }
 
-// readings returns the values of a node's clocks in its last turn.
+// readings returns the values of a node's clocks in its last turn: at for timers, clock for Now.
 func readings(n *Node) (at, clock time.Duration) { return n.loop.at, n.loop.clock }
 
 // testRestOfAFrame calls meanwhile with the first process, after the turn that ends in the middle of a frame. meanwhile
-// returns the last clock readings that are in the log. A later turn without inputs or due timers is not logged, so no
-// other process can depend on its readings.
+// returns the last clock readings in the log. A later turn without inputs or due timers is not logged, so the next
+// process does not need to continue from its readings.
 func testRestOfAFrame(t *testing.T, meanwhile func(*Node) (at, clock time.Duration)) {
 	l := startLogged(t, gossipEngine, 0, "a", "b")
 	db := database("a", "b")

@@ -19,9 +19,9 @@ import (
 	"github.com/geobench/geobench/internal/ops/metrics"
 )
 
-// Serve runs a node in a separate process until ctx is done or something fails. cfg has no Listener; listen creates it.
-// If new incarnations can replace the node, the process first waits for its incarnation number (admin.Joiner). Until
-// then it does not listen, so other nodes do not see it.
+// Serve runs a node in a separate process until ctx is done or the node fails. cfg must not have a Listener, because
+// listen creates it. If new incarnations can replace the node, the process first waits for its incarnation number
+// (admin.Joiner). Until then it does not listen, so other nodes do not see it.
 func Serve(ctx context.Context, cfg Config, listen func() (net.Listener, error)) error {
 	_, replaceable, err := cfg.check()
 	if err != nil {
@@ -37,7 +37,7 @@ func Serve(ctx context.Context, cfg Config, listen func() (net.Listener, error))
 	return n.Run(ctx)
 }
 
-// on returns a node whose listener comes from listen.
+// on returns a node that listens on the result of listen.
 func (c Config) on(listen func() (net.Listener, error)) (*Node, error) {
 	var err error
 	if c.Listener, err = listen(); err != nil {
@@ -50,18 +50,18 @@ func (c Config) on(listen func() (net.Listener, error)) (*Node, error) {
 	return n, err
 }
 
-// lobby is a process that waits for its node's incarnation number and then becomes the node. It cannot know whether it
-// is the node's first process. An earlier process may have voted, and a process that assumed to be the first would vote
-// again.
+// lobby is a process that waits for its node's incarnation number and then becomes the node. The process cannot know
+// whether it is the first process of the node. If an earlier process has voted and lost its state, a process that
+// assumed to be the first could vote again.
 type lobby struct {
 	cfg       Config
 	listen    func() (net.Listener, error)
 	process   string
 	strangers *identity.Unauthenticated
-	log       *admin.Log // empty log of a process that nothing was done to
+	log       *admin.Log // empty log, for a process without disturbances
 
 	mu     sync.Mutex
-	told   *admin.Join   // nil until Join
+	told   *admin.Join   // the incarnation that Join assigned; nil before Join
 	joined chan struct{} // closed once the incarnation is known
 
 	node atomic.Pointer[Node] // nil until the process has joined
@@ -92,15 +92,15 @@ func (l *lobby) run(ctx context.Context) error {
 	case <-l.joined:
 	}
 	cfg := l.cfg
-	cfg.Admin, cfg.Public = nil, nil // the lobby keeps serving them
+	cfg.Admin, cfg.Public = nil, nil // the lobby continues to serve both
 	cfg.Incarnation, cfg.Loaded = l.told.NodeIncarnation, l.told.Loaded
 	cfg.process, cfg.strangers = l.process, l.strangers
-	// Listen only now: no peer may connect to a process whose incarnation is unknown.
+	// Listen only now, so that no peer connects to a process whose incarnation is unknown.
 	n, err := cfg.on(l.listen)
 	if err != nil {
 		return fmt.Errorf("as incarnation %d of its node: %w", cfg.Incarnation, err)
 	}
-	// From now on, administration requests go to the node.
+	// Forward administration requests to the node from now on.
 	l.node.Store(n)
 	servers.Go(func() error { return n.Run(serving) })
 	return servers.Wait()
@@ -111,12 +111,13 @@ func (l *lobby) Join(_ context.Context, j *admin.Join) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	// An address may be reused by another process, which must not take over this node.
+	// The address may have belonged to another process of the node when the request was sent. Only the addressed process
+	// may join.
 	case j.Process != l.process:
 		return &admin.BadRequest{Err: fmt.Errorf("process: this is process %s, not %s", l.process, j.Process)}
 	case l.told != nil && l.told.NodeIncarnation != j.NodeIncarnation:
 		return &admin.BadRequest{Err: fmt.Errorf("nodeIncarnation: this process is incarnation %d already, not %d", l.told.NodeIncarnation, j.NodeIncarnation)}
-	// The operator repeats a join whose answer it did not receive. Only another incarnation is an error.
+	// The operator repeats a join when it receives no answer. Only a different incarnation is an error.
 	case l.told == nil:
 		l.told = j
 		close(l.joined)
@@ -124,7 +125,7 @@ func (l *lobby) Join(_ context.Context, j *admin.Join) error {
 	return nil
 }
 
-// errWaits is the error of all requests other than Join to a waiting process.
+// errWaits is the error with which a waiting process answers all requests except Join.
 var errWaits = errors.New("this process waits to be told which incarnation of its node it is")
 
 // Status implements admin.Node.
@@ -188,7 +189,7 @@ func (l *lobby) Log() *admin.Log {
 	return l.log
 }
 
-// metrics serves Prometheus. A waiting process has no metrics.
+// metrics serves Prometheus. A waiting process exports no metrics.
 func (l *lobby) metrics(w http.ResponseWriter, r *http.Request) {
 	if n := l.node.Load(); n != nil {
 		n.public().ServeHTTP(w, r)

@@ -17,7 +17,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// waiters is a database of an engine that replaces lost nodes, with a process for each node.
+// waiters runs a process for each node of a database. The engine replaces nodes that lost their state, so the processes
+// wait for Join.
 type waiters struct {
 	t       *testing.T
 	db      deploy.Database
@@ -69,7 +70,7 @@ func (w *waiters) start(id geo.NodeID) *lobby {
 
 func (w *waiters) join(l *lobby, incarnation uint32, loaded *admin.LoadRequest) {
 	w.t.Helper()
-	for range 2 { // the operator may have been killed before it recorded the first call
+	for range 2 { // the operator may repeat the call if it was killed before it recorded the first one
 		if err := l.Join(w.t.Context(), &admin.Join{Process: l.process, NodeIncarnation: incarnation, Loaded: loaded}); err != nil {
 			w.t.Fatal(err)
 		}
@@ -84,7 +85,7 @@ func (w *waiters) status(id geo.NodeID) *admin.Status {
 	return s
 }
 
-// whole waits until all nodes serve and the database is fully replicated.
+// whole waits until all nodes are ready and the database is fully replicated.
 func (w *waiters) whole() {
 	w.t.Helper()
 	eventually(w.t, "all nodes serve and nothing lacks a copy", func() bool {
@@ -111,9 +112,9 @@ func (w *waiters) get(id geo.NodeID, path string) (int, string) {
 	return resp.StatusCode, string(b)
 }
 
-// A process that may not be the node's first one waits. It is healthy but not ready, and other nodes do not see it.
-// Once it receives its incarnation number, it becomes the node and keeps its process name. It gets its predecessor's
-// lost state from other nodes.
+// A process that may not be the first process of its node waits. It is healthy but not ready, and other nodes do not
+// see it. Once it receives its incarnation number, it becomes the node and keeps its process name. It obtains the state
+// that its predecessor lost from other nodes.
 func TestProcessesWaitToBeTold(t *testing.T) {
 	w := newWaiters(t)
 	for id := range w.lobbies {
@@ -186,8 +187,8 @@ func TestProcessesWaitToBeTold(t *testing.T) {
 	}
 }
 
-// If a process is assigned an incarnation that other nodes know as another process, state is lost, and no node
-// continues with it.
+// If a process is assigned an incarnation that belonged to an earlier process, the nodes that know the earlier process
+// report that state was lost.
 func TestIncarnationsAreNotReused(t *testing.T) {
 	w := newWaiters(t)
 	for id := range w.lobbies {

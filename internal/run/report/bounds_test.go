@@ -9,8 +9,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// doubtful returns a result in which a tenth of the last region's transactions were not answered. In all seconds the
-// p99 is only a lower bound, and in the second second no transaction finished.
+// doubtful returns a result in which a tenth of the last region's transactions were not answered. The p99 of every
+// second is only a lower bound, and no transaction finished in the first second of the timeline.
 func doubtful(t *testing.T) *result.Document {
 	d := *document(t)
 	d.Histograms.Series, d.Timeline = slices.Clone(d.Histograms.Series), slices.Clone(d.Timeline)
@@ -28,7 +28,7 @@ func doubtful(t *testing.T) *result.Document {
 	return &d
 }
 
-// The charts of a result mark lower bounds, and their captions explain the marks.
+// The charts of a result mark lower bounds, and the captions explain these marks.
 func TestChartsMarkLowerBounds(t *testing.T) {
 	honest, bounded := figures("", document(t)), figures("", doubtful(t))
 	for id, says := range map[string]string{"latency-cdf": "not known beyond", "latency-box": "lower bound",
@@ -51,7 +51,7 @@ func TestChartsMarkLowerBounds(t *testing.T) {
 	}
 }
 
-// A line breaks where no transaction completed, and a bound of 0 is drawn at the bottom of the chart.
+// A line is interrupted where no transaction completed. A bound of 0 is drawn at the bottom of the chart.
 func TestSeriesOverTime(t *testing.T) {
 	us, bound := v1alpha1.Observed, v1alpha1.MoreThan
 	bins := []bin{{at: 1, p99: us(1000)}, {at: 2}, {at: 3, p99: bound(0)}, {at: 4, p99: bound(3000)},
@@ -63,7 +63,7 @@ func TestSeriesOverTime(t *testing.T) {
 	}
 }
 
-// Points of a sweep that are infinite, or known only by a bound, appear in the chart and in its table.
+// Points of a sweep that are infinite or lower bounds appear both in the chart and in its table.
 func TestSweepsMarkLowerBounds(t *testing.T) {
 	r := swept()
 	points := r.Experiments[0].Points
@@ -84,7 +84,8 @@ func TestSweepsMarkLowerBounds(t *testing.T) {
 	}
 }
 
-// A figure without a value has an empty cell, not 0: for example, a region without transactions has no latency.
+// The cell of a figure without a value is empty and does not contain 0. For example, a region without transactions has
+// no latency.
 func TestCellsWithoutValues(t *testing.T) {
 	silent := *document(t)
 	silent.Regions, silent.Repetitions = slices.Clone(silent.Regions), slices.Clone(silent.Repetitions)

@@ -19,7 +19,7 @@ import (
 	"github.com/geobench/geobench/internal/run/experiment"
 )
 
-// chromium returns the path of a Chromium, or skips the test. $CHROMIUM overrides the path.
+// chromium returns the path of a Chromium browser, or skips the test if there is none. $CHROMIUM overrides the path.
 func chromium(t *testing.T) string {
 	t.Helper()
 	for _, name := range []string{os.Getenv("CHROMIUM"), "chromium", "chromium-browser", "google-chrome"} {
@@ -34,8 +34,8 @@ func chromium(t *testing.T) string {
 	return ""
 }
 
-// frame shows the page in a frame of a given width, and writes its findings as JSON into its document, which Chromium
-// prints.
+// frame is a page that shows the report in a frame of a given width. It writes its findings as JSON into the document,
+// which Chromium prints.
 const frame = `<!doctype html><link rel="icon" href="data:,"><iframe id="f" src="/index.html" style="width:%dpx;height:900px;border:0"></iframe><pre id="found"></pre>
 <script>
 const f = document.getElementById("f");
@@ -96,7 +96,7 @@ func TestInChromium(t *testing.T) {
 		files.ServeHTTP(w, r)
 	}))
 	defer server.Close()
-	// A FileServer redirects index.html to the folder, so the frame loads the page under another name.
+	// Load the page under another name than index.html, because a FileServer redirects index.html to the folder.
 	if err := os.Link(filepath.Join(folder, Page), filepath.Join(folder, "page.html")); err != nil {
 		t.Fatal(err)
 	}

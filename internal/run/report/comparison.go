@@ -8,15 +8,15 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// comparison compares one or more results with the baseline.
+// comparison compares one result, or several results as one sample, with the baseline.
 type comparison struct {
 	*result.Comparison
 	ID, Name string
 	Figure   *Figure
 }
 
-// comparisons compares results with the baseline. Results that differ only in their seeds form a single sample;
-// otherwise each result is compared separately.
+// comparisons compares results with the baseline. If the results differ only in their seeds, they form a single sample.
+// Otherwise each result is compared separately.
 func comparisons(baseline, docs []*result.Document) []comparison {
 	if len(baseline) == 0 || len(docs) == 0 {
 		return nil
@@ -42,7 +42,8 @@ func comparisons(baseline, docs []*result.Document) []comparison {
 	return out
 }
 
-// alike reports whether all results have the same database, workload, load and topology.
+// alike reports whether all results have the same engine, parameters, workload, load and topology, and are all
+// simulated or all real.
 func alike(docs []*result.Document) bool {
 	of := func(d *result.Document) string {
 		return fmt.Sprint(d.Engine, d.Parameters, d.Spec.WorkloadHash, d.Spec.LoadHash, d.Spec.TopologyHash, d.Simulated)
@@ -55,7 +56,7 @@ func alike(docs []*result.Document) bool {
 	return true
 }
 
-// changes draws the change of every figure with its confidence interval.
+// changes returns a chart of the change of every figure with its confidence interval.
 func changes(id string, c *result.Comparison) *Figure {
 	level := fmt.Sprintf("%.4g%%", 100-float64(c.AlphaPPM)/1e4)
 	f := &Figure{ID: id, Title: "Change of each figure", Open: true,
@@ -80,7 +81,7 @@ func changes(id string, c *result.Comparison) *Figure {
 			line.Value += " (" + change + ")"
 		}
 		if d.LowPPM != nil && d.ChangePPM != nil {
-			// The interval is for the shift between the samples. It need not contain the change of the medians.
+			// The interval is for the shift between the two samples, so it need not contain the change of the medians.
 			line.Box[0], line.Box[1] = float64(*d.LowPPM)/1e4, float64(*d.LowPPM)/1e4
 			line.Box[3], line.Box[4] = float64(*d.HighPPM)/1e4, float64(*d.HighPPM)/1e4
 			low, high = fmt.Sprintf("%+.1f%%", line.Box[0]), fmt.Sprintf("%+.1f%%", line.Box[4])
@@ -100,7 +101,7 @@ func changes(id string, c *result.Comparison) *Figure {
 	return f
 }
 
-// valueIn formats a value of a figure for a table, or returns an empty string if there is none.
+// valueIn formats a value of a figure for a table; empty if there is no value.
 func valueIn(d *result.Difference, q v1alpha1.Quantile) string {
 	if !d.Has(q) {
 		return ""
@@ -108,7 +109,7 @@ func valueIn(d *result.Difference, q v1alpha1.Quantile) string {
 	return d.Format(q)
 }
 
-// classOf returns the color class of a change: red for worse, green for better, gray otherwise.
+// classOf returns the color class of a change: red if the figure is worse, green if it is better, and gray otherwise.
 func classOf(c result.Change) int {
 	switch c {
 	case result.Regression:

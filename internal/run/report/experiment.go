@@ -15,44 +15,45 @@ import (
 	"github.com/geobench/geobench/internal/run/experiment"
 )
 
-// Claim is a published claim with its measurement.
+// Claim is a claim of an experiment with its measurement.
 type Claim struct {
 	ID, Source, Says, Measured, Answer string
 }
 
-// Sweep is an experiment of an experiment report.
+// Sweep is an experiment in the report, with its tables, searches, claims and figures.
 type Sweep struct {
 	ID, Name string
 	Summary  string
 	Facts    []fact
 	// Manifest is the experiment's spec as YAML; empty if the report does not include it.
 	Manifest string
-	// Tables are the experiment's tables.
+	// Tables has the tables of the experiment.
 	Tables []Table
-	// Searches are the searches for the rates of points.
+	// Searches has the searches for the rates of points.
 	Searches []Search
-	// Claims are all claims of the experiment. Figures also have the claims that use them.
+	// Claims has all claims of the experiment. Each figure also has the claims that use it.
 	Claims  []Claim
 	Figures []*Figure
 }
 
-// Table is a table of an experiment, as text.
+// Table is a table of an experiment with formatted cells.
 type Table struct {
 	Heading string
 	Columns []string
 	Rows    [][]string
-	// Missing has the reasons for empty cells.
+	// Missing has the reasons why cells are empty.
 	Missing []string
 }
 
-// Search is the outcome of a search for a peak, with its probes as a table.
+// Search is the outcome of a search for a peak rate, with a table of its probes.
 type Search struct {
 	Label, Found string
 	Columns      []string
 	Probes       [][]string
 }
 
-// sweeps draws the experiments of a report: each metric over the first parameter that has several values.
+// sweeps returns the experiments of a report with charts of their metrics. The X axis of each chart is the first
+// parameter with several values.
 func sweeps(r *experiment.Report) []Sweep {
 	var out []Sweep
 	for i := range r.Experiments {
@@ -61,7 +62,7 @@ func sweeps(r *experiment.Report) []Sweep {
 		var findings []*experiment.Finding
 		holds := 0
 		for k := range r.Claims {
-			// A report lists the claims of all its experiments together.
+			// A report contains the claims of all experiments, so select those of this experiment.
 			if f := &r.Claims[k]; f.Experiment == e.Name {
 				findings = append(findings, f)
 				s.Claims = append(s.Claims, claimOf(f))
@@ -128,7 +129,7 @@ func claimOf(f *experiment.Finding) Claim {
 	return Claim{f.ID, f.Source, f.Says, measured, f.Answer()}
 }
 
-// about reports whether an expression uses a metric: tput(...), tputIn(...) or series('tput', ...).
+// about reports whether an expression uses a metric, as in tput(...), tputIn(...) or series('tput', ...).
 func about(expression, metric string) bool {
 	q := regexp.QuoteMeta(metric)
 	return regexp.MustCompile(`\b` + q + `(In)?\s*\(|['"]` + q + `['"]`).MatchString(expression)
@@ -136,13 +137,13 @@ func about(expression, metric string) bool {
 
 var notInSlug = regexp.MustCompile(`[^a-z0-9]+`)
 
-// slug converts a name to a form for file names and anchors.
+// slug converts a name to lowercase letters, digits and hyphens, for file names and anchors.
 func slug(name string) string {
 	return strings.Trim(notInSlug.ReplaceAllString(strings.ToLower(name), "-"), "-")
 }
 
-// sweepFigure draws a metric of an experiment. It returns nil if no point has the metric, or if it is 0 or infinite
-// everywhere.
+// sweepFigure returns the chart of a metric in an experiment. It returns nil if no point has the metric, or if the
+// metric is 0 or infinite at all points.
 func sweepFigure(e *experiment.PointsSummary, m experiment.Metric, simulated bool) *Figure {
 	f := &Figure{ID: slug(e.Name + "-" + m.Name), Title: e.Name + ": " + m.Title}
 	f.Header = append([]string{"system"}, e.Parameters...)
@@ -153,7 +154,7 @@ func sweepFigure(e *experiment.PointsSummary, m experiment.Metric, simulated boo
 	}
 	x := -1
 	for i := range e.Parameters {
-		// The first parameter with several values becomes the X axis. All other parameters distinguish lines.
+		// The first parameter with several values is the X axis. The other parameters distinguish lines.
 		if len(valuesOf(e, i)) > 1 {
 			x = i
 			break
@@ -166,7 +167,7 @@ func sweepFigure(e *experiment.PointsSummary, m experiment.Metric, simulated boo
 		if !ok {
 			continue
 		}
-		// A metric that is 0 or infinite at every point leaves nothing to draw.
+		// If a metric is 0 or infinite at every point, there is nothing to draw.
 		any, bounded = any || v != 0 && !math.IsInf(v, 1), bounded || bound
 		half := ""
 		if h, ok := p.HalfWidth[m.Name]; ok {
@@ -186,7 +187,7 @@ func sweepFigure(e *experiment.PointsSummary, m experiment.Metric, simulated boo
 	if bounded {
 		f.note("Open dots with an arrow, and values after >, are lower bounds: transactions had no answer.")
 	}
-	// Without a swept parameter each system has a single point.
+	// Without a swept parameter, each system has a single point, so draw bars.
 	if x < 0 {
 		c := &chart.Rows{Title: title, XLabel: m.Unit, About: "One bar per system."}
 		for i := range e.Points {
@@ -196,7 +197,7 @@ func sweepFigure(e *experiment.PointsSummary, m experiment.Metric, simulated boo
 				continue
 			}
 			row := chart.Row{Name: p.System, Class: i, Bar: v, Value: written(v, bound, 4), LowerBound: bound}
-			// An infinite bar cannot be drawn, so only its text shows the value.
+			// An infinite bar cannot be drawn, so only its text shows that the value is infinite.
 			if math.IsInf(v, 1) {
 				row.Bar = 0
 			}
@@ -210,14 +211,14 @@ func sweepFigure(e *experiment.PointsSummary, m experiment.Metric, simulated boo
 	at, words := places(values)
 	c.XTicks = words
 	index, lines := map[string]int{}, map[string]int{}
-	infinite := map[int][]string{} // by line
+	infinite := map[int][]string{} // by index of the line
 	for k := range e.Points {
 		p := &e.Points[k]
 		v, bound, ok := valueOf(p, m.Name)
 		if !ok {
 			continue
 		}
-		// The label of a line names all parameters except the one on the X axis.
+		// The label of a line contains the values of all parameters except the one on the X axis.
 		name := p.System
 		for i, parameter := range e.Parameters {
 			if i != x && len(valuesOf(e, i)) > 1 {
@@ -231,7 +232,7 @@ func sweepFigure(e *experiment.PointsSummary, m experiment.Metric, simulated boo
 			c.Series = append(c.Series, chart.Series{Name: name, Class: chart.Class(slices.Index(e.Systems, p.System), lines[p.System]), Marks: true})
 			lines[p.System]++
 		}
-		// An infinite value has no position. The legend lists it instead.
+		// An infinite value has no position in the chart, so list it in the legend.
 		if math.IsInf(v, 1) {
 			infinite[i] = append(infinite[i], p.Values[x])
 			continue
@@ -242,7 +243,7 @@ func sweepFigure(e *experiment.PointsSummary, m experiment.Metric, simulated boo
 		l.Half = append(l.Half, p.HalfWidth[m.Name])
 	}
 	for i := range c.Series {
-		// The manifest may list the values of a parameter in any order.
+		// Sort, because the manifest may list the values of a parameter in any order.
 		sortPoints(&c.Series[i])
 		if len(infinite[i]) > 0 {
 			c.Series[i].Name += experiment.InfiniteAt(infinite[i])
@@ -276,8 +277,7 @@ func sortPoints(l *chart.Series) {
 	l.Points, l.Half, l.LowerBound = points, half, bound
 }
 
-// valueOf returns a figure of a point, and whether it is only a lower bound. ok is false if the point does not have the
-// figure.
+// valueOf returns a figure of a point, and whether it is only a lower bound. ok is false if the point lacks the figure.
 func valueOf(p *experiment.PointData, name string) (v float64, bound, ok bool) {
 	if v, ok = p.Median[name]; ok {
 		return v, false, true
@@ -288,7 +288,7 @@ func valueOf(p *experiment.PointData, name string) (v float64, bound, ok bool) {
 	return math.Inf(1), false, slices.Contains(p.Infinite, name)
 }
 
-// written formats a figure with the given number of digits; "> " precedes a lower bound.
+// written formats a figure with this number of significant digits. A lower bound has the prefix "> ".
 func written(v float64, bound bool, digits int) string {
 	switch {
 	case math.IsInf(v, 1):
@@ -299,18 +299,18 @@ func written(v float64, bound bool, digits int) string {
 	return strconv.FormatFloat(v, 'g', digits, 64)
 }
 
-// valuesOf returns the values of the i-th parameter, in the order of the points.
+// valuesOf returns the distinct values of the i-th parameter, in the order of the points.
 func valuesOf(e *experiment.PointsSummary, i int) []string {
 	return distinct(e.Points, func(p experiment.PointData) string { return p.Values[i] })
 }
 
-// places positions the values of a parameter on an axis: numbers and durations by their value, names at equal
-// distances. The labels are nil for numbers.
+// places returns the positions of a parameter's values on an axis, and the labels of the positions. Numbers and
+// durations are placed by their values, and names at equal distances. For numbers the labels are nil.
 func places(values []string) (map[string]float64, map[float64]string) {
 	at := map[string]float64{}
 	for _, v := range values {
 		n, err := strconv.ParseFloat(v, 64)
-		// A single value that is not a number rules out a numeric axis.
+		// If any value is not a number, the axis cannot be numeric.
 		if err != nil {
 			at = map[string]float64{}
 			break

@@ -11,16 +11,16 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// Figure is a chart with its numbers.
+// Figure is a chart together with the numbers that it shows.
 type Figure struct {
-	// ID is the name of the figure's files and its anchor in the page.
+	// ID is the base name of the figure's files and its anchor in the page.
 	ID, Title, Caption string
-	// Header and Rows have the numbers for the table below the chart and for the CSV file.
+	// Header and Rows are the table of numbers below the chart, and the content of the CSV file.
 	Header []string
 	Rows   [][]string
-	// Open is set if the page initially shows the table, because it is short.
+	// Open is set if the page shows the table without a click, because the table is short.
 	Open bool
-	// Claims are the claims that use this figure.
+	// Claims has the claims that use this figure.
 	Claims []Claim
 
 	scene *chart.Drawing
@@ -34,7 +34,7 @@ func (f *Figure) row(cells ...any) {
 	f.Rows = append(f.Rows, r)
 }
 
-// note appends a sentence to the caption, unless it is empty.
+// note appends a sentence to the caption. It does nothing if the sentence is empty.
 func (f *Figure) note(sentence string) {
 	if sentence != "" {
 		f.Caption = strings.TrimSpace(f.Caption + " " + sentence)
@@ -44,8 +44,8 @@ func (f *Figure) note(sentence string) {
 // ms formats microseconds as milliseconds.
 func ms(us int64) string { return fmt.Sprintf("%.3f", float64(us)/1000) }
 
-// quantileMS formats a quantile in milliseconds: 105.400, or > 140.000 for a lower bound, or an empty string if there
-// are no transactions.
+// quantileMS formats a quantile in milliseconds, for example as 105.400, or > 140.000 for a lower bound. The text is
+// empty if there are no transactions.
 func quantileMS(q v1alpha1.Quantile) string {
 	switch {
 	case q == v1alpha1.Quantile{}:
@@ -63,13 +63,14 @@ func simulatedMark(d *result.Document) string {
 	return ""
 }
 
-// figures returns the figures for which a result has data, by ID without prefix.
+// figures returns the figures for which a result has data, by ID. It adds prefix to the ID of each figure, but not to
+// the keys of the map.
 func figures(prefix string, d *result.Document) map[string]*Figure {
 	out := map[string]*Figure{}
 	for _, f := range []*Figure{rtt(d), throughput(d), attempts(d), regionLatency(d), transactionLatency(d), timelineThroughput(d), timelineLoad(d), timelineLatency(d), availability(d),
 		traffic(d), onWire(d), cost(d), balance(d, "operations"), balance(d, "data")} {
 		if f != nil {
-			// The map is keyed without the prefix, which only distinguishes the files and anchors of several results.
+			// The prefix distinguishes the files and anchors of several results, so the keys do not need it.
 			out[f.ID] = f
 			f.ID = prefix + f.ID
 			f.scene.Title += simulatedMark(d)
@@ -89,7 +90,7 @@ func rtt(d *result.Document) *Figure {
 	}
 	c := &chart.Rows{Title: f.Title, XLabel: "round trip in ms"}
 	for _, l := range d.Links {
-		// A link that was never measured has no box.
+		// Omit a link without measurements.
 		if l.Samples == 0 {
 			continue
 		}
@@ -106,7 +107,7 @@ func rtt(d *result.Document) *Figure {
 		c.Rows = append(c.Rows, r)
 		cells := []any{l.From, l.To, ms(l.DeclaredRTTMicroseconds), ms(m.P50), ms(m.P99), l.Samples, loaded50, loaded99}
 		if inMesh {
-			// All rows need the same number of cells, even links without mesh measurements.
+			// All rows need the same number of cells, including rows of links without mesh measurements.
 			mesh := []any{"", "", ""}
 			if l.Mesh != nil {
 				mesh = []any{ms(l.Mesh.BelowRTTMicroseconds), ms(l.Mesh.ThroughRTTMicroseconds), ms(l.Mesh.AddedRTTMicroseconds)}
@@ -158,7 +159,7 @@ func throughput(d *result.Document) *Figure {
 	return f
 }
 
-// attempts draws the number of attempts that committed transactions needed. It returns nil if clients do not retry.
+// attempts returns a chart of how many attempts committed transactions needed. It returns nil if clients do not retry.
 func attempts(d *result.Document) *Figure {
 	if d.Spec.Load.Retry == nil {
 		return nil
@@ -169,7 +170,7 @@ func attempts(d *result.Document) *Figure {
 	c := &chart.Rows{Title: f.Title, XLabel: "committed transactions"}
 	all := &d.Summary.Attempts
 	after := all.CommittedAfter
-	// Drop trailing columns for numbers of attempts that no transaction needed, but keep at least one.
+	// Remove trailing columns of attempt numbers with which no transaction committed, but keep at least one column.
 	for len(after) > 1 && after[len(after)-1] == 0 {
 		after = after[:len(after)-1]
 	}
@@ -187,7 +188,7 @@ func attempts(d *result.Document) *Figure {
 		}
 		for i := range after {
 			n := int64(0)
-			if i < len(a.CommittedAfter) { // a region whose windows are unknown has no counts
+			if i < len(a.CommittedAfter) { // a region with unknown windows has no counts
 				n = a.CommittedAfter[i]
 			}
 			cells = append(cells, n)
@@ -203,12 +204,12 @@ func attempts(d *result.Document) *Figure {
 	return f
 }
 
-// words joins parts into a sentence that describes a chart to readers who cannot see it.
+// words joins parts into the description of a chart for readers who cannot see it.
 func words(parts ...string) string { return strings.Join(parts, "; ") + "." }
 
 func percent(ppm int64) string { return fmt.Sprintf("%.4g%%", float64(ppm)/1e4) }
 
-// quantiles are the percentiles at which a distribution is drawn.
+// quantiles are the percentages at which the curve of a distribution has points.
 var quantiles = func() (q []float64) {
 	for p := 0.5; p <= 99; p += 0.5 {
 		q = append(q, p)
@@ -228,7 +229,7 @@ func regionLatency(d *result.Document) *Figure {
 		l := r.LatencyMicroseconds
 		f.row(r.Name, quantileMS(l.P50), quantileMS(l.P90), quantileMS(l.P95), quantileMS(l.P99), quantileMS(l.Max), quantileMS(l.Mean))
 		h := d.Latencies(func(s *result.HistogramSeries) bool { return s.Region == r.Name })
-		// The table keeps the region, but without samples there is no curve.
+		// A region without samples stays in the table but has no curve.
 		if h.Samples() == 0 {
 			continue
 		}
@@ -243,25 +244,25 @@ func regionLatency(d *result.Document) *Figure {
 	return f
 }
 
-// distribution draws the share of a region's transactions that committed within a time. The curve ends in an arrow at
-// the longest known time, below the share of the unanswered transactions. If a backlog grew, all values are lower
-// bounds, and only the arrow remains.
+// distribution returns the curve of a region: the share of transactions that committed within a time. If some
+// transactions were not answered, the curve ends with an arrow at the longest known time, below a share of 100%. If a
+// backlog grew, all values are lower bounds, and only the arrow is drawn.
 func distribution(region string, number int, h *result.Latencies) chart.Series {
 	line := chart.Series{Name: region, Class: number}
 	for k, q := range h.Quantiles(quantiles...) {
-		// The axis is logarithmic, so 0 µs is drawn as 1 µs.
+		// The axis is logarithmic, so draw 0 µs as 1 µs.
 		p := chart.Point{X: float64(max(q.Least(), 1)) / 1000, Y: quantiles[k]}
 		n := len(line.Points)
 		if line.Open = q.IsBound(); line.Open {
 			p.Y = 0
-			// The arrow starts at the last known share.
+			// Start the arrow at the last known share.
 			if n > 0 {
 				p.Y = line.Points[n-1].Y
 			}
 			line.Points = append(line.Points, p)
 			return line
 		}
-		// Of several quantiles with the same latency, the first and the last suffice for a vertical line.
+		// If several quantiles have the same latency, draw only the first and the last one, which yields a vertical line.
 		if n > 1 && line.Points[n-1].X == p.X && line.Points[n-2].X == p.X {
 			line.Points[n-1] = p
 			continue
@@ -299,9 +300,9 @@ func transactionLatency(d *result.Document) *Figure {
 				}
 			}
 			h := d.Latencies(func(s *result.HistogramSeries) bool { return s.Type == typ && s.Region == r.Name })
-			// A type may have no committed transaction in some regions.
+			// Some types have no committed transaction in some regions.
 			if h.Samples() == 0 {
-				// Transactions without any latency still appear in the table.
+				// Show the type in the table if it had transactions without a latency.
 				if committed+aborted+other > 0 {
 					f.row(typ, r.Name, committed, aborted, other, "", "", "", "", "")
 				}
@@ -335,7 +336,7 @@ func total(m map[string]int64) (n int64) {
 	return n
 }
 
-// maxBins bounds the number of bins of a timeline.
+// maxBins is the maximum number of bins of a timeline.
 const maxBins = 300
 
 // larger returns the larger of two quantiles.
@@ -346,7 +347,7 @@ func larger(a, b v1alpha1.Quantile) v1alpha1.Quantile {
 	return a
 }
 
-// availability compares the throughput before and during each fault.
+// availability returns a chart that compares the throughput before and during each fault.
 func availability(d *result.Document) *Figure {
 	f := &Figure{ID: "availability", Title: "What the faults did", Open: true,
 		Caption: "Throughput before (mark) and during each fault (bar), of all regions and of the one that it hit hardest, and, while what it took comes back, mending. Resilience R = 1 - |during - before| / before; recovery T = 1 / (seconds until 95% again + 1), as Dike defines them.",
@@ -357,7 +358,7 @@ func availability(d *result.Document) *Figure {
 		x := &d.Faults[i]
 		cells := []any{x.Name, x.Kind, instant(x.FromMicroseconds, "never"), instant(x.ToMicroseconds, "stays")}
 		a := x.Availability
-		// A fault that could not be compared still has a row in the table.
+		// A fault that cannot be compared still has a row in the table.
 		if a == nil {
 			f.row(append(cells, "", "", "", "", "", "", "", "", "", "")...)
 			continue
@@ -394,7 +395,7 @@ func availability(d *result.Document) *Figure {
 
 func share(ppm int64) string { return fmt.Sprintf("%.2f", float64(ppm)/1e6) }
 
-// configuredClass is the color class of configured values, which no region uses.
+// configuredClass is the color class of configured values. No region uses it.
 const configuredClass = 7
 
 func traffic(d *result.Document) *Figure {
@@ -406,7 +407,7 @@ func traffic(d *result.Document) *Figure {
 			continue
 		}
 		class := 0
-		// Traffic inside a region is gray, so that traffic between regions stands out.
+		// Draw traffic within a region in gray, so that traffic between regions stands out.
 		if l.From == l.To {
 			class = 6
 		}
@@ -422,7 +423,7 @@ func traffic(d *result.Document) *Figure {
 	return f
 }
 
-// onWire draws the parts of a transaction's bytes as network cards count them.
+// onWire returns a chart of the parts of a transaction's bytes on the wire, as counted by network cards.
 func onWire(d *result.Document) *Figure {
 	w := d.Summary.Wire
 	if w == nil {
@@ -470,7 +471,7 @@ func cost(d *result.Document) *Figure {
 	return f
 }
 
-// balance draws the distribution of data or operations over the nodes of each region, and over all nodes.
+// balance returns a chart of the distribution of data or operations over the nodes: of each region, and of all regions.
 func balance(d *result.Document, what string) *Figure {
 	f := &Figure{ID: "balance-" + what, Header: []string{"node", "operations", "rows", "data bytes", "CPU ms", "peak memory bytes"},
 		Title: "Operations on keys per node", Caption: "One dot per node; box: 25th, 50th and 75th percentile of the nodes, whiskers: least and most."}
@@ -488,13 +489,13 @@ func balance(d *result.Document, what string) *Figure {
 		all = append(all, float64(of(n)))
 		f.row(n.Name, n.Operations, n.Rows, n.DataBytes, n.CPUMilliseconds, n.PeakMemoryBytes)
 	}
-	// A distribution needs at least two nodes, and a value other than 0.
+	// A distribution needs at least two nodes and a value greater than 0.
 	if len(all) < 2 || slices.Max(all) == 0 {
 		return nil
 	}
 	add := func(name string, class int, v []float64) {
 		r := chart.Row{Name: name, Class: class, Dots: v, Box: result.Quartiles(v)}
-		// The ratio is undefined if some node has nothing.
+		// The ratio is undefined if the smallest value is 0.
 		if low := r.Box[0]; low > 0 {
 			r.Value = fmt.Sprintf("most / least %.2f", r.Box[4]/low)
 		}
@@ -511,7 +512,7 @@ func balance(d *result.Document, what string) *Figure {
 	return f
 }
 
-// overview compares several results in two charts. It returns nil for a single result.
+// overview returns two charts that compare several results. It returns nil for a single result.
 func overview(docs []*result.Document) []*Figure {
 	if len(docs) < 2 {
 		return nil
@@ -530,7 +531,7 @@ func overview(docs []*result.Document) []*Figure {
 		tput.row(name, perSecond)
 		l := s.LatencyMicroseconds
 		lat.row(name, quantileMS(l.P50), quantileMS(l.P90), quantileMS(l.P99))
-		// A run without commits has no latency to draw.
+		// A run without commits has no latency.
 		if l != (result.Latency{}) {
 			p50, p90, p99 := float64(max(l.P50.Least(), 1))/1000, float64(max(l.P90.Least(), 1))/1000, float64(max(l.P99.Least(), 1))/1000
 			b.Rows = append(b.Rows, chart.Row{Name: name, Class: i, Box: []float64{p50, p50, p50, p90, p99},

@@ -1,6 +1,6 @@
-// Package report writes a report of results for reading, sharing, or the appendix of a paper. It is a single HTML page
-// that needs no network, with a chart and a table for every figure. The figures are also written as CSV, SVG and PNG.
-// The same results give the same bytes.
+// Package report writes a report of results for reading, for sharing, or for the appendix of a paper. The report is a
+// single HTML page that works offline, with a chart and a table for every figure. The figures are also written as CSV,
+// SVG and PNG. Equal results yield identical reports.
 package report
 
 import (
@@ -33,8 +33,8 @@ import (
 type Input struct {
 	Documents   []*result.Document
 	Experiments []*experiment.Report
-	// Baseline has the results to compare the documents with. Several results form a single sample; empty for no
-	// comparison.
+	// Baseline has the results with which the documents are compared. Several results form a single sample. If Baseline is
+	// empty, there is no comparison.
 	Baseline []*result.Document
 }
 
@@ -47,7 +47,7 @@ func (in *Input) Add(path string) error {
 	}
 	if !info.IsDir() {
 		d, err := result.Read(path)
-		// A file that is not a result may be an experiment report.
+		// The file may be an experiment report instead of a result.
 		if errors.Is(err, result.ErrNoResult) {
 			if r, e := experiment.ReadReport(path); e == nil {
 				in.Experiments = append(in.Experiments, r)
@@ -65,7 +65,7 @@ func (in *Input) Add(path string) error {
 		in.Experiments = append(in.Experiments, r)
 		return nil
 	}
-	// An unreadable report.json is an error. Without a report.json, the folder may contain results.
+	// An unreadable report.json is an error. If the folder has no report.json, it may contain results.
 	if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -77,7 +77,7 @@ func (in *Input) Add(path string) error {
 	found := 0
 	for _, f := range files {
 		d, err := result.Read(f)
-		// A folder of results may contain other JSON files.
+		// Ignore JSON files that are not results.
 		if errors.Is(err, result.ErrNoResult) {
 			continue
 		} else if err != nil {
@@ -92,28 +92,28 @@ func (in *Input) Add(path string) error {
 	return nil
 }
 
-// Page is the name of the page's file in a report's folder.
+// Page is the file name of the page in the folder of a report.
 const Page = "index.html"
 
 //go:embed page.html
 var pageText string
 
-// page is the data for the template.
+// page has the data for the template.
 type page struct {
 	Title   string
 	Version string
 	Style   template.CSS
-	// Simulated and Real state which kinds of results the report has.
+	// Simulated and Real are set if the report has simulated results and results of real runs, respectively.
 	Simulated, Real bool
 	Overview        []*Figure
 	Comparisons     []comparison
 	Runs            []*run
 	Sweeps          []Sweep
-	// Wrong and Doubtful are the runs of experiments that failed or did not pass.
+	// Wrong and Doubtful describe the runs of experiments that were wrong or doubtful: see experiment.Report.
 	Wrong, Doubtful []string
 }
 
-// run is a result in the page.
+// run is a result on the page.
 type run struct {
 	*result.Document
 	ID, Label string
@@ -129,7 +129,7 @@ type applied struct{ Kind, Text string }
 
 // Write writes the report into a folder and returns the path of its page.
 func Write(folder string, in Input) (string, error) {
-	// the style is a constant of this program
+	// Style is a constant of this program, so it needs no escaping.
 	p := page{Title: "Geobench report", Version: version.String(), Style: template.CSS(style.CSS + chart.CSS(false) + "@media (prefers-color-scheme:dark){" + chart.CSS(true) + "}")} //nolint:gosec
 	taken := map[string]bool{}
 	files := map[string][]byte{}
@@ -170,7 +170,7 @@ func Write(folder string, in Input) (string, error) {
 		return "", err
 	}
 	files[Page] = b.Bytes()
-	// Write in a fixed order, so that a failure leaves the same files each time.
+	// Write in a fixed order, so that a failed write always leaves the same files.
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		path := filepath.Join(folder, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -200,7 +200,7 @@ func (p *page) figures() []*Figure {
 	return all
 }
 
-// files adds the figure as CSV, SVG and PNG to files.
+// files adds the CSV, SVG and PNG files of the figure to files.
 func (f *Figure) files(files map[string][]byte) error {
 	var b bytes.Buffer
 	w := csv.NewWriter(&b)
@@ -217,7 +217,7 @@ func (f *Figure) files(files map[string][]byte) error {
 	return nil
 }
 
-// SVG returns the figure for the page.
+// SVG returns the chart of the figure for the page.
 func (f *Figure) SVG() template.HTML { return template.HTML(f.scene.SVG(f.ID)) } //nolint:gosec // texts are escaped
 
 var functions = template.FuncMap{
@@ -238,9 +238,9 @@ var functions = template.FuncMap{
 	"plural":    experiment.Counted,
 }
 
-// thousands formats 1234567 as 1,234,567.
+// thousands formats an integer with commas, such as 1,234,567.
 func thousands(n int64) string {
-	// No comma directly follows a minus sign.
+	// Do not put a comma directly after a minus sign.
 	text := fmt.Sprint(n)
 	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
 		text = text[:i] + "," + text[i:]
@@ -251,7 +251,7 @@ func thousands(n int64) string {
 func newRun(d *result.Document, taken map[string]bool) *run {
 	r := &run{Document: d, Label: d.Name}
 	id := slug(d.Name)
-	// Results may have equal names, but files and anchors need distinct IDs.
+	// Results may have the same name, but files and anchors need distinct IDs.
 	for n := 2; taken[id]; n++ {
 		id = fmt.Sprintf("%s-%d", slug(d.Name), n)
 		r.Label = fmt.Sprintf("%s (%d)", d.Name, n)
@@ -259,7 +259,7 @@ func newRun(d *result.Document, taken map[string]bool) *run {
 	taken[id] = true
 	r.ID = id
 	r.Figures = figures(id+"-", d)
-	// A document without reasons has passed, so list the checks that support the verdict.
+	// A document without reasons has passed. State the checks on which this verdict is based.
 	if len(d.Reasons) == 0 {
 		r.Why = fmt.Sprintf("The network was the declared one, the load generators kept up and the mix was the configured one; %s passed, %s.",
 			experiment.Counted(len(d.Checks), "check"), objectives(d))
@@ -298,7 +298,7 @@ func machine(m *result.Machine) string {
 	return fmt.Sprintf("%s/%s, %s, %s", m.OS, m.Arch, experiment.Counted(m.CPUs, "CPU"), m.Go)
 }
 
-// facts lists the database, workload, load and environment of the run.
+// facts fills r.Facts with the database, the workload, the load and the environment of the run.
 func (r *run) facts() {
 	d := r.Document
 	add := func(name, format string, args ...any) {
@@ -373,7 +373,7 @@ func (r *run) facts() {
 	add("Hashes", "workload %s, load %s, topology %s", d.Spec.WorkloadHash, d.Spec.LoadHash, d.Spec.TopologyHash)
 }
 
-// Balance reports whether the run has figures of its nodes.
+// Balance reports whether the run has node figures.
 func (r *run) Balance() bool {
 	return r.Figures["balance-operations"] != nil || r.Figures["balance-data"] != nil
 }

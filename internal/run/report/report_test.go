@@ -29,8 +29,8 @@ import (
 	"github.com/geobench/geobench/internal/run/inprocess"
 )
 
-// measured returns a simulated result with two repetitions and a fault. The fault's message contains a script, which
-// must not become part of the page.
+// measured returns a simulated result with two repetitions and a fault. The message of the fault contains a script,
+// which the page must escape.
 var measured = sync.OnceValues(func() (*result.Document, error) {
 	text := strings.Replace(wrong.Valid, "clientsPerRegion: 10", "clientsPerRegion: 10, repetitions: 2", 1)
 	p, err := plantest.Of(text, check.Default(nil))
@@ -74,7 +74,7 @@ func retried(t *testing.T) *result.Document {
 	return &d
 }
 
-// The page of a target has the isolation level that the target promises, and omits figures that are not known.
+// The page of an external database states the isolation level that the database promises, and omits unknown figures.
 func TestPageOfATarget(t *testing.T) {
 	d := document(t)
 	d.Target = &result.Target{Promises: "Serializable", ConnectionsPerRegion: 8}
@@ -89,7 +89,7 @@ func TestPageOfATarget(t *testing.T) {
 	}
 }
 
-// The page names the witnesses of the bytes between nodes, and states that they disagree.
+// The page lists the measurements of the bytes between nodes by different sources, and states that they disagree.
 func TestPageTellsWitnesses(t *testing.T) {
 	d := *document(t)
 	nodes, proxied, off := int64(1_000_000), int64(900_000), int64(-100_000)
@@ -107,7 +107,7 @@ func TestPageTellsWitnesses(t *testing.T) {
 	}
 }
 
-// The page shows attempts only if transactions are retried.
+// The page shows attempts only if clients retry transactions.
 func TestPageTellsAttempts(t *testing.T) {
 	words := []string{"up to 9 attempts, 10ms to 1s apart (jitter 50%), after Conflict", "Transactions by the attempts until they committed", "1,601<small> /s, 43.75% aborted",
 		">after 3<", "of 1601/s", "The upright mark is attempts per second"}
@@ -146,7 +146,7 @@ func TestPageTellsAttempts(t *testing.T) {
 	}
 }
 
-// swept returns an experiment report with two systems, three values and a claim.
+// swept returns an experiment report with two systems, three values of a parameter, and claims.
 func swept() *experiment.Report {
 	r := &experiment.Report{APIVersion: result.APIVersion, Kind: experiment.Kind, Simulated: true, Version: "v1",
 		Claims: []experiment.Finding{
@@ -258,7 +258,7 @@ func TestFilesOfFigures(t *testing.T) {
 		}
 	}
 	each("csv/*.csv", func(_ *testing.T, r io.Reader) error {
-		rows, err := csv.NewReader(r).ReadAll() // fails if a row is shorter than the header
+		rows, err := csv.NewReader(r).ReadAll() // fails if a row has another length than the header
 		if err == nil && len(rows) < 2 {
 			err = errors.New("no rows")
 		}
@@ -297,8 +297,7 @@ func TestFilesOfFigures(t *testing.T) {
 func slower(d *result.Document) *result.Document {
 	s := *d
 	s.Name = "slower"
-	// The changed figures no longer follow from the counts and histograms, so remove these, and the duration, to avoid
-	// contradictions.
+	// The changed figures contradict the counts, the histograms and the duration of the original run, so remove these.
 	s.Repetitions, s.Histograms, s.Spec.Load.Duration = nil, result.Histograms{}, v1alpha1.Duration{}
 	for _, r := range d.Repetitions {
 		r.ThroughputPerSecond /= 2
@@ -312,12 +311,12 @@ func slower(d *result.Document) *result.Document {
 func TestComparison(t *testing.T) {
 	d := document(t)
 	worse := slower(d)
-	// Four results with two repetitions on each side are enough for a decision.
+	// Four results with two repetitions each, on both sides, suffice for a decision.
 	of := func(d *result.Document) (seeds []*result.Document) {
 		for i := range int64(4) {
 			s := *d
 			s.Seed += i
-			s.Manifests = nil // they have a different seed
+			s.Manifests = nil // the manifests contain the old seed
 			seeds = append(seeds, &s)
 		}
 		return seeds
@@ -356,7 +355,7 @@ func TestTheSameBytes(t *testing.T) {
 	}
 }
 
-// TestChartsStayInside draws every figure and checks that no line or label extends beyond its edges.
+// TestChartsStayInside draws every figure and checks that no line or label extends beyond the edges of the chart.
 func TestChartsStayInside(t *testing.T) {
 	d := document(t)
 	p := page{Overview: overview([]*result.Document{d, d}), Comparisons: comparisons([]*result.Document{d, d, d, d}, []*result.Document{slower(d), slower(d), slower(d)}), Runs: []*run{newRun(d, map[string]bool{})}, Sweeps: sweeps(swept())}
@@ -389,7 +388,7 @@ func TestSweepFigures(t *testing.T) {
 	}
 }
 
-// TestBadges checks that the texts of badges have a contrast of at least 4.5:1 (WCAG 2.2, 1.4.3).
+// TestBadges checks that the text of badges has a contrast of at least 4.5:1 (WCAG 2.2, 1.4.3).
 func TestBadges(t *testing.T) {
 	pairs := regexp.MustCompile(`--(good|bad|warn|note):(#[0-9a-f]{6});--(?:good|bad|warn|note)-ground:(#[0-9a-f]{6})`)
 	found := pairs.FindAllStringSubmatch(style.CSS, -1)

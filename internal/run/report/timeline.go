@@ -12,34 +12,34 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// bin is a number of consecutive seconds of a timeline.
+// bin aggregates consecutive seconds of a timeline.
 type bin struct {
-	at        float64 // middle of the bin in seconds, counted across all repetitions
-	from      int     // first second, from the start of the window
+	at        float64 // middle of the bin in seconds, counted over all repetitions
+	from      int     // first second, counted from the start of the repetition's window
 	seconds   int
 	committed []int64 // by region
 	failed    int64
 	attempts  int64
 	offered   int64
-	p50, p99  v1alpha1.Quantile // maxima over the bin's ticks
+	p50, p99  v1alpha1.Quantile // maximum over the ticks of the bin
 }
 
-// binned divides the timeline of every repetition into bins. It also returns the starts of all repetitions after the
-// first.
+// binned aggregates the timeline of every repetition into bins. It also returns the start of each repetition except the
+// first, in seconds.
 func binned(d *result.Document) (bins [][]bin, starts []float64) {
 	width := binWidth(d)
 	var current []bin
 	offset, length := 0, 0
 	for i, t := range d.Timeline {
-		// A bin must not span two repetitions: their time axes are separated by a warm-up.
+		// A bin must not span two repetitions, because they are separated by a warm-up.
 		if i > 0 && t.Repetition != d.Timeline[i-1].Repetition {
 			bins, current = append(bins, current), nil
 			offset += length
 			starts = append(starts, float64(offset))
 		}
-		// The last tick determines the length of this repetition, which is the offset of the next one.
+		// The end of the last tick is the length of this repetition, and thus the offset of the next repetition.
 		length = t.Second + t.Length()
-		// A tick belongs to the bin of its first second, even if it extends beyond the end of the bin.
+		// A tick belongs to the bin that contains its first second, even if it extends beyond the end of the bin.
 		if n := len(current); n == 0 || t.Second/width != current[n-1].from/width {
 			current = append(current, bin{from: t.Second, committed: make([]int64, len(d.Regions))})
 		}
@@ -54,7 +54,7 @@ func binned(d *result.Document) (bins [][]bin, starts []float64) {
 		b.failed += t.Aborted + t.Failed
 		b.attempts += t.Attempts
 		b.offered += t.Offered
-		// Quantiles cannot be added or averaged, so show the worst of the bin.
+		// Quantiles cannot be added or averaged, so keep the maximum.
 		b.p50, b.p99 = larger(b.p50, t.P50), larger(b.p99, t.P99)
 	}
 	if current != nil {
@@ -63,7 +63,7 @@ func binned(d *result.Document) (bins [][]bin, starts []float64) {
 	return bins, starts
 }
 
-// seconds returns the length of the timeline, over all repetitions.
+// seconds returns the length of the timeline in seconds, over all repetitions.
 func seconds(d *result.Document) (n int) {
 	for i := range d.Timeline {
 		n += d.Timeline[i].Length()
@@ -71,10 +71,10 @@ func seconds(d *result.Document) (n int) {
 	return n
 }
 
-// binWidth returns the length of a bin in seconds. Bins may be longer, because a tick may be.
+// binWidth returns the length of a bin in seconds. A bin is longer if it contains a longer tick.
 func binWidth(d *result.Document) int { return max(1, (seconds(d)+maxBins-1)/maxBins) }
 
-// bands returns the bands of a result's faults, at their actual times. A fault that was never injected has none.
+// bands returns the bands of the result's faults, at their actual times. A fault that was not injected has no band.
 func bands(d *result.Document, end float64) []chart.Band {
 	var out []chart.Band
 	for i := range d.Faults {
@@ -91,7 +91,7 @@ func bands(d *result.Document, end float64) []chart.Band {
 	return out
 }
 
-// instant formats microseconds as seconds with one decimal; nil as never.
+// instant formats microseconds as seconds with one decimal. It returns never if us is nil.
 func instant(us *int64, never string) string {
 	if us == nil {
 		return never
@@ -135,7 +135,7 @@ func timelineThroughput(d *result.Document) *Figure {
 		low, high := math.Inf(1), 0.0
 		for k, repetition := range bins {
 			line := chart.Series{Class: i}
-			// Only the first repetition has a legend entry. All lines of a region share a color.
+			// Only the first repetition has a legend entry, because all lines of a region have the same color.
 			if k == 0 {
 				line.Name = r.Name
 			}
@@ -170,8 +170,8 @@ func timelineThroughput(d *result.Document) *Figure {
 	return f
 }
 
-// loadOverTime returns the load of all regions that the manifest configures for a bin, in arrivals per second or, for a
-// closed loop, in clients. It returns nil if the load has no curve.
+// loadOverTime returns a function with the configured load of all regions in a bin: in arrivals per second or, for a
+// closed loop, in clients. arrivals is false for a closed loop. The function is nil if the load has no curve.
 func loadOverTime(d *result.Document) (configured func(*bin) float64, arrivals bool) {
 	curve := load.NewCurve(&d.Spec.Load)
 	if curve == nil {
@@ -189,7 +189,7 @@ func loadOverTime(d *result.Document) (configured func(*bin) float64, arrivals b
 	}, arrivals
 }
 
-// configuredLoad draws the configured load, with a line for each repetition.
+// configuredLoad returns the lines of the configured load, one for each repetition.
 func configuredLoad(bins [][]bin, at func(*bin) float64) (lines []chart.Series) {
 	for k, repetition := range bins {
 		line := chart.Series{Class: configuredClass}
@@ -204,7 +204,8 @@ func configuredLoad(bins [][]bin, at func(*bin) float64) (lines []chart.Series) 
 	return lines
 }
 
-// timelineLoad compares the actual load with the configured one. It returns nil if the load has no curve.
+// timelineLoad returns a chart that compares the actual load with the configured load. It returns nil if the load has
+// no curve.
 func timelineLoad(d *result.Document) *Figure {
 	configured, arrivals := loadOverTime(d)
 	if configured == nil {
@@ -212,7 +213,7 @@ func timelineLoad(d *result.Document) *Figure {
 	}
 	f := &Figure{ID: "timeline-load", Title: "Load over time", Header: []string{"second", "configured", "realised"}}
 	c := &chart.Lines{YLabel: "clients that take part, in all regions"}
-	unit := 1000.0 // a client offers 1000 client-milliseconds per second
+	unit := 1000.0 // an active client offers 1,000 client-milliseconds per second
 	if arrivals {
 		c.YLabel, unit = "transactions due per second, in all regions", 1
 	}
@@ -253,7 +254,7 @@ func timelineLatency(d *result.Document) *Figure {
 			f.row(fmt.Sprintf("%g", b.at), quantileMS(b.p50), quantileMS(b.p99))
 			none, bounded = none || b.p99 == (v1alpha1.Quantile{}), bounded || b.p99.IsBound()
 			for _, q := range []v1alpha1.Quantile{b.p50, b.p99} {
-				// A bound of 0 means that every transaction of the second failed. It must not determine the scale.
+				// A bound of 0 means that every transaction of this time failed. It must not affect the scale.
 				if us := q.Least(); us > 0 {
 					lowest, highest = min(lowest, us), max(highest, us)
 				}
@@ -278,7 +279,7 @@ func timelineLatency(d *result.Document) *Figure {
 		f.note("Open dots with an arrow are lower bounds: more transactions had no answer than the percentile " +
 			"leaves out.")
 	}
-	// A linear axis shows a narrow range better.
+	// Use a linear axis for a narrow range.
 	c.LogY = highest/max(lowest, 1) >= 20
 	if c.LogY {
 		c.YLabel += " (logarithmic)"
@@ -288,9 +289,9 @@ func timelineLatency(d *result.Document) *Figure {
 	return f
 }
 
-// overTime draws a percentile over a repetition, as one line, or as several with gaps where no transaction finished. A
-// second in which every transaction failed has the lower bound 0. It is drawn at least (in microseconds), because the
-// axis may be logarithmic.
+// overTime returns the lines of a percentile over a repetition. There is a gap between lines where no transaction
+// finished. If all transactions of a bin failed, the percentile is a lower bound of 0. It is drawn at least (in
+// microseconds), because the axis may be logarithmic.
 func overTime(repetition []bin, least int64, class int, of func(*bin) v1alpha1.Quantile) []chart.Series {
 	lines, gap := []chart.Series{{Class: class}}, false
 	for i := range repetition {
@@ -300,7 +301,7 @@ func overTime(repetition []bin, least int64, class int, of func(*bin) v1alpha1.Q
 			continue
 		}
 		line := &lines[len(lines)-1]
-		// A gap at the start needs no new line.
+		// A gap before the first point needs no new line.
 		if gap && len(line.Points) > 0 {
 			lines = append(lines, chart.Series{Class: class})
 			line = &lines[len(lines)-1]

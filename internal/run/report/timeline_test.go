@@ -7,8 +7,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// A timeline with ticks of different lengths, as in the results of long runs, has the same throughput as a timeline
-// with ticks of one second.
+// A timeline with ticks of different lengths, as in results of long runs, shows the same throughput as a timeline with
+// ticks of one second.
 func TestTicksOfSeveralSeconds(t *testing.T) {
 	d := &result.Document{Regions: []result.Region{{Name: "a"}}}
 	for s := range 1000 {

@@ -12,7 +12,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload"
 )
 
-// Cycles returns the failed history checks of a result that name the transactions of a cycle.
+// Cycles returns the failed history checks of a result that contain the transactions of a cycle.
 func Cycles(d *result.Document) (checks []workload.Check) {
 	for _, c := range d.Checks {
 		if c.Cycle != nil && len(c.Cycle.Transactions) > 0 {
@@ -22,8 +22,8 @@ func Cycles(d *result.Document) (checks []workload.Check) {
 	return checks
 }
 
-// WriteTrace writes a page that shows the transactions of a check's cycle as their clients saw them: when each was sent
-// and answered, in which region, and why each must precede the next.
+// WriteTrace writes a page with the transactions in the cycle of a check, as their clients observed them. It shows when
+// and in which region each was sent and answered, and why each must precede the next.
 func WriteTrace(to io.Writer, d *result.Document, check workload.Check) error {
 	page := &tracediagram.Diagram{
 		Title: fmt.Sprintf("%s: not %s", d.Name, check.Name), Simulated: d.Simulated, Problems: []string{check.Message},
@@ -39,7 +39,7 @@ func WriteTrace(to io.Writer, d *result.Document, check workload.Check) error {
 	}
 	bars := map[string]int{}
 	var last time.Duration
-	// Find the last known time first, because the bars of unanswered transactions extend to it.
+	// Determine the last known time first, because the bars of unanswered transactions extend to this time.
 	for _, t := range check.Cycle.Transactions {
 		last = max(last, t.Sent, t.Answered)
 	}
@@ -59,7 +59,7 @@ func WriteTrace(to io.Writer, d *result.Document, check workload.Check) error {
 		case txn.Aborted.String():
 			bar.Kind = tracediagram.Aborted
 		case txn.Unknown.String():
-			// A transaction without an answer has no end, so its bar stays open up to the last known time.
+			// A transaction without an answer has no end, so its bar is open and extends to the last known time.
 			bar.To, bar.Open = last, true
 		}
 		if !bar.Open {

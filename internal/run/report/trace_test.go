@@ -9,8 +9,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload"
 )
 
-// The page of a wrong history shows its transactions in the lanes of their regions, their outcomes, and the
-// dependencies between them.
+// The page of an anomaly shows the transactions in the lanes of their regions, their outcomes, and the dependencies
+// between them.
 func TestWriteTrace(t *testing.T) {
 	check := workload.Check{Name: "serializable", Message: "not serializable: write skew", Cycle: &workload.Cycle{
 		Transactions: []workload.CycleTransaction{

@@ -1,5 +1,5 @@
-// Coredns is CoreDNS with only the plugins that the DNS server of this cluster needs. With all plugins, the build takes
-// five times as long, and most of the others are for clouds that the node cannot reach.
+// Coredns is CoreDNS with only the plugins that this cluster's DNS server needs. With all plugins, the build takes five
+// times as long. Most of the omitted plugins are for clouds, which the node cannot reach.
 package main
 
 import (

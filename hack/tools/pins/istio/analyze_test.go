@@ -25,15 +25,15 @@ import (
 
 const top = "../../../.."
 
-// analyze returns the findings of Istio's analyzers in manifests. All given namespaces take part in the mesh.
+// analyze returns the findings of Istio's analyzers in manifests. All the given namespaces are part of the mesh.
 func analyze(t *testing.T, manifests string, namespaces ...string) (found []string) {
 	t.Helper()
 	for _, name := range namespaces {
 		manifests += fmt.Sprintf("---\napiVersion: v1\nkind: Namespace\nmetadata: {name: %s, labels: {istio-injection: enabled}}\n", name)
 	}
 	a := local.NewIstiodAnalyzer(analyzers.AllCombined(), resource.Namespace(namespaces[0]), "istio-system", nil)
-	// The first source decides which objects the analyzers see. With AddTestReaderKubeSource, they also see Pods,
-	// Services and Namespaces.
+	// The first source determines which kinds of objects the analyzers see. A source of AddTestReaderKubeSource includes
+	// Pods, Services and Namespaces.
 	if err := a.AddTestReaderKubeSource([]local.ReaderSource{{Name: "manifests", Reader: strings.NewReader(manifests)}}); err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func analyze(t *testing.T, manifests string, namespaces ...string) (found []stri
 }
 
 // made returns the objects that the operator creates for a database and a run in a namespace, as recorded by
-// config/admission. For each pod template, it adds a pod as Istio's injector would change it.
+// config/admission. For each pod template, it adds a pod in the form in which Istio's injector would leave it.
 func made(t *testing.T, namespace string) string {
 	t.Helper()
 	text, err := os.ReadFile(top + "/config/admission/testdata/made.yaml")
@@ -74,7 +74,7 @@ func made(t *testing.T, namespace string) string {
 		} else if err != nil {
 			t.Fatal(err)
 		}
-		if key := u.GetKind() + u.GetName(); len(u.Object) == 0 || seen[key] { // from the same database with other parameters
+		if key := u.GetKind() + u.GetName(); len(u.Object) == 0 || seen[key] { // an object of the same database with other parameters
 			continue
 		} else {
 			seen[key] = true
@@ -118,7 +118,7 @@ func made(t *testing.T, namespace string) string {
 	return out.String()
 }
 
-// chart renders the chart with values in the JSON form of helm.
+// chart renders the chart with values for --set-json.
 func chart(t *testing.T, values ...string) string {
 	t.Helper()
 	install := exec.CommandContext(t.Context(), "go", "run", "-C", top+"/hack/tools", ".", "install", "helm")
@@ -137,7 +137,8 @@ func chart(t *testing.T, values ...string) string {
 	return string(out)
 }
 
-// Istio's analyzers find no problem in the chart with all its objects for a mesh, nor in the operator's objects.
+// Istio's analyzers find no problems in the chart with all its mesh objects, nor in the objects that the operator
+// creates.
 func TestAnalyze(t *testing.T) {
 	databases, err := json.Marshal([]map[string]any{{"name": "d", "namespace": "lab", "regions": []string{"us-west-2"}, "runs": []string{"r"}}})
 	if err != nil {
@@ -147,7 +148,7 @@ func TestAnalyze(t *testing.T) {
 	for _, finding := range analyze(t, manifests, "lab") {
 		t.Error(finding)
 	}
-	// The analyzers work: they find each injected error.
+	// To show that the analyzers work, inject errors. They find each of them.
 	for title, test := range map[string]struct{ old, new, want string }{
 		"a port of which nobody says what it speaks": {"appProtocol: tcp", "appProtocol: ''", "IST0118"},
 		"a Sidecar for pods that are not there":      {"workloadSelector:\n    labels:\n      geobench.dev/database: d", "workloadSelector:\n    labels:\n      geobench.dev/database: e", "IST0101"},

@@ -50,8 +50,8 @@ type Op struct {
 
 // Disk is an in-memory disk behind a kernel cache. It implements journal.Disk. The zero value is empty.
 type Disk struct {
-	// Fail, if not nil, is called before every operation; the operation returns its error. done is the number of bytes of
-	// a failing write that are written nevertheless.
+	// Fail, if not nil, is called before every operation; if Fail returns an error, so does the operation. done is the
+	// number of bytes of a failing write that are written nevertheless.
 	Fail func(Op) (done int, err error)
 	// Sector is the size in bytes of the unit that a crash keeps or loses as a whole; 0 means 512.
 	Sector int
@@ -132,7 +132,7 @@ func (d *Disk) Remove(path string) error {
 	return d.syncFolder(path)
 }
 
-// syncFolder makes the kernel's names in the folder of a path durable. If it fails, the next successful call does so.
+// syncFolder makes the names in the folder of a path durable. After a failure, the next successful call does so.
 func (d *Disk) syncFolder(path string) error {
 	folder := filepath.Dir(path)
 	if _, err := d.fail(Op{Kind: SyncFolder, File: folder}); err != nil {
@@ -206,9 +206,9 @@ func (d *Disk) Kill() {
 	}
 }
 
-// Crash crashes the machine. Any subset of a file's unsynced sectors may be on the disk, and the file may have any size
-// in between. A name that was created or removed since its folder was synced may exist or not. keep decides each case
-// in turn.
+// Crash crashes the machine. Any subset of a file's unsynced sectors may have reached the disk, so a file may also lack
+// its last sectors. A name that was created or removed since its folder was synced may exist or not. keep decides each
+// case in turn.
 func (d *Disk) Crash(keep func(r *rand.Rand) bool, r *rand.Rand) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -236,7 +236,7 @@ func (d *Disk) Crash(keep func(r *rand.Rand) bool, r *rand.Rand) {
 	}
 }
 
-// flush writes a sector of the cache to the disk. Earlier sectors that were never written become zeros there.
+// flush writes a sector of the cache to the disk. Earlier sectors that were never written become zeros on the disk.
 func (f *file) flush(number, sector int) {
 	from, to := number*sector, min((number+1)*sector, len(f.cache))
 	// The file was truncated after this sector had been written.

@@ -1,5 +1,5 @@
-// Package simulated is the fault.Injector of simulations. It plays a timeline of faults in virtual time, for measured
-// runs and for the explorer of protocols.
+// Package simulated is the fault.Injector of simulations. It injects the faults of a timeline in virtual time, for
+// measured runs and for the explorer of protocols.
 package simulated
 
 import (
@@ -19,7 +19,7 @@ const (
 	Patience = 10 * time.Second
 )
 
-// Injector plays a timeline: see Start.
+// Injector injects the faults of a timeline into a simulation: see Start.
 type Injector struct {
 	// Timeline is the timeline, with its progress.
 	Timeline *fault.Timeline
@@ -36,7 +36,7 @@ type Injector struct {
 	cut     map[[2]geo.NodeID]bool
 }
 
-// Start starts playing the faults of a plan in a simulation. The nodes of the simulation must have logs if
+// Start starts injecting the faults of a plan into a simulation. The nodes of the simulation must have logs if
 // fault.Database.LogsSimulated returns true. Fault times count from start, a virtual time. offsets equals
 // sim.Config.ClockOffsets.
 func Start(s *sim.Sim, d *fault.Database, p *fault.Plan, start time.Duration, offsets []time.Duration) *Injector {
@@ -70,7 +70,7 @@ func (in *Injector) Roles(context.Context) (fault.Roles, error) {
 
 // Setup implements fault.Injector.
 func (in *Injector) Setup(_ context.Context, l *fault.Life) error {
-	// With logs, every node of the simulation restarts from its log, so none is replaced.
+	// With logs, every node of the simulation restarts from its log, so no node is replaced.
 	l.Replaced = !in.durable && in.d.Replaces(l.Fault)
 	l.Lasting = l.Fault.Kills() && !in.d.LogSimulated(l.Fault) && !l.Replaced
 	return in.d.CanLose(l)

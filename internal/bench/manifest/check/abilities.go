@@ -23,10 +23,10 @@ type EngineCatalog interface {
 type Abilities struct {
 	// Engines are the engines that can be deployed.
 	Engines EngineCatalog
-	// Targets are the third-party databases that spec.external can name; nil for none.
+	// Targets are the third-party databases that spec.external can name. It is nil if there are none.
 	Targets EngineCatalog
-	// Pods is set if databases that are programs of any image can be deployed. Clients are the supported clients of such
-	// databases, by spec.pods.client.
+	// Pods is set if databases that run programs in arbitrary images can be deployed. Clients are the supported clients of
+	// such databases, by spec.pods.client.
 	Pods    bool
 	Clients EngineCatalog
 	// Emulations are the supported emulations, including Auto.
@@ -41,15 +41,15 @@ type Abilities struct {
 	Machine Machine
 	// History limits the recorded and checked histories.
 	History HistoryLimits
-	// RealTime is set if links without emulation are real, so that no fault can change the links of a database with
+	// RealTime is set if links without emulation are real. Faults then cannot change the links of a database with
 	// emulation None.
 	RealTime bool
 	// Place is the name of the environment in messages, for example geobench run. Empty means any environment.
 	Place string
 }
 
-// Default returns the abilities of a cluster with the given engines (nil means all of package engines): programs of any
-// image, every emulation, and every verification.
+// Default returns the abilities of a cluster with the given engines: programs in arbitrary images, every emulation, and
+// every verification. If engines is nil, the engines are those of package engines.
 func Default(engines EngineCatalog) Abilities {
 	if engines == nil {
 		engines = builtEngines{}
@@ -72,8 +72,8 @@ func Default(engines EngineCatalog) Abilities {
 	}
 }
 
-// local returns the abilities of Default without containers. Any emulation other than None means that the simulator or
-// the process itself emulates the links.
+// local returns the abilities of Default without containers. With any emulation other than None, the simulator or the
+// process itself emulates the links.
 func local(engines EngineCatalog, place string, faults []string) Abilities {
 	a := Default(engines)
 	a.Pods, a.Clients, a.Targets = false, nil, nil
@@ -93,16 +93,16 @@ func Process(engines EngineCatalog) Abilities {
 	return a
 }
 
-// Isolation returns the abilities of geobench isolation, which plays engines in the simulator and databases that
-// already run.
+// Isolation returns the abilities of geobench isolation, which runs scripts on engines in the simulator and on
+// databases that already run.
 func Isolation(engines EngineCatalog) Abilities {
 	a := local(engines, "geobench isolation", fault.SimulatorKinds)
 	a.Targets = targets.Elsewhere{}
 	return a
 }
 
-// Target returns the abilities for a running database other than Geobench's own. It is loaded, measured and verified,
-// but no faults are injected.
+// Target returns the abilities for a running database that is not one of Geobench's engines. Such a database is loaded,
+// measured and verified, but no faults are injected.
 func Target() Abilities {
 	return local(nil, "a target, whose nodes are not geobench's", nil)
 }

@@ -19,14 +19,14 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// Machine describes a machine that runs all nodes of a database. 0 means unknown.
+// Machine describes a machine that runs all nodes of a database. A field is 0 if its value is unknown.
 type Machine struct {
 	CPUs        int
 	MemoryBytes int64
 }
 
-// MostNodesPerCPU is the maximum number of nodes per CPU of a machine. Every node wakes up many times a second for
-// timers and heartbeats of its peers, so with more nodes the scheduler would be measured.
+// MostNodesPerCPU is the maximum number of nodes per CPU of a machine. Every node wakes up many times a second for its
+// timers and for its peers' heartbeats. With more nodes, a run would measure the scheduler.
 const MostNodesPerCPU = 50
 
 // OnThisMachine returns abilities a with the limits of the machine that this process runs on.
@@ -35,8 +35,8 @@ func OnThisMachine(a Abilities) Abilities {
 	return a
 }
 
-// memoryOf returns the memory of this machine, or the memory limit of its container if that is less; 0 if neither is
-// known.
+// memoryOf returns the memory of this machine, or the memory limit of its container if that is lower. It returns 0 if
+// neither is known.
 func memoryOf(meminfo, limit string) (bytes int64) {
 	text, _ := os.ReadFile(meminfo)
 	for line := range strings.Lines(string(text)) {
@@ -65,8 +65,8 @@ func (d *database) machine(ps *Problems) {
 	}
 }
 
-// memory checks that the loaded rows fit into the memory of the nodes that store them. The size that a workload reports
-// is a lower bound.
+// memory checks that the loaded rows fit into the memory of the nodes that store them. It can miss an excess, because
+// the size that a workload reports is a lower bound.
 func (r *benchmarkRun) memory(ps *Problems, w workload.Workload) {
 	sized, ok := w.(workload.Sized)
 	if !ok || r.db.Spec.External != nil || r.db.Spec.RunsPrograms() {
@@ -119,8 +119,8 @@ func limitFor(bytes int64) string {
 
 func gib(bytes int64) string { return fmt.Sprintf("%.1f GiB", float64(bytes)/(1<<30)) }
 
-// history checks that a recorded history cannot exceed the file size of a worker or the memory of the operator. Only an
-// open loop without a curve has a number of transactions that is known beforehand.
+// history checks that a recorded history cannot exceed the file size of a worker or the memory of the operator. The
+// number of transactions is known in advance only for an open loop without a curve.
 func (r *benchmarkRun) history(ps *Problems) {
 	l := &r.Spec.Load
 	open := l.Arrival == v1alpha1.ArrivalConstant || l.Arrival == v1alpha1.ArrivalPoisson
@@ -134,7 +134,7 @@ func (r *benchmarkRun) history(ps *Problems) {
 		return fmt.Sprintf("take a duration, with its warmup, of at most %s, a lower rate, or leave checks of the history out of spec.verify", v1alpha1.DurationOf(most))
 	}
 	workers := int64(max(1, l.WorkersPerRegion))
-	// Even with the minimum size per transaction the file would be too large, so the excess is certain.
+	// The file would be too large even at the minimum size per transaction, so the excess is certain.
 	if most := r.History.FileBytes / history.LeastRecorded; most > 0 && perRegion/workers > most {
 		ps.add("spec.load.duration", l.Duration.String(), "%s x %d repetitions at spec.load.ratePerSecond %d are %d transactions for each of %d workers, and a worker records at most %d MiB of history for spec.verify, which hold fewer than %d: %s",
 			v1alpha1.DurationOf(lasts), max(1, l.Repetitions), l.RatePerSecond, perRegion/workers, workers, r.History.FileBytes>>20, most, cure(most*workers))
@@ -148,7 +148,7 @@ func (r *benchmarkRun) history(ps *Problems) {
 }
 
 // samples checks that a percentile in the objectives can have enough transactions. Only an open loop has a known number
-// of arrivals. Four standard deviations of a Poisson count are added, so that only hopeless runs are refused.
+// of arrivals. The check adds four standard deviations of a Poisson count, so that it refuses only hopeless runs.
 func (r *benchmarkRun) samples(ps *Problems) {
 	l := &r.Spec.Load
 	open := l.Arrival == v1alpha1.ArrivalConstant || l.Arrival == v1alpha1.ArrivalPoisson

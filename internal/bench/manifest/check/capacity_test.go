@@ -10,7 +10,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/manifest/check"
 )
 
-// capacity holds manifests with placeholders for the values that may be too large.
+// capacity contains manifests with placeholders for the values that may be too large.
 const capacity = `
 apiVersion: geobench.dev/v1alpha1
 kind: GeoDatabase
@@ -34,7 +34,7 @@ spec:
 `
 
 // TestCapacity checks that runs that cannot fit are refused before they start, with the figure and a remedy, and that
-// others are not.
+// all other runs are accepted.
 func TestCapacity(t *testing.T) {
 	const tpcc, small = "tpcc: {warehousesPerPartition: 100}", "smallbank: {customers: 1000}"
 	cluster, operator := check.Default(nil), check.Default(nil)

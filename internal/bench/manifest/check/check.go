@@ -1,7 +1,7 @@
 // Package check contains the rules for manifests that involve more than one object, or the abilities of this build. For
-// example, a region must be in the profile, and the workload must fit the shape of the database. The rules are pure
-// functions on typed objects with defaults. `geobench validate` and the operator's Preflight share them, so both refuse
-// the same manifests with the same messages. The rules for single objects are in the CRDs.
+// example, a region must be in the profile, and the workload must fit the topology of the database. The rules are pure
+// functions on typed objects with defaults. `geobench validate` and the operator's Preflight share the rules, so both
+// refuse the same manifests with the same messages. The rules for single objects are in the CRDs.
 //
 // Each rule is a function in a list. It adds a Problem that names the field, its value and a correct value.
 package check
@@ -52,7 +52,7 @@ func profileSpec(path string, s *v1alpha1.NetworkProfileSpec) Problems {
 // profileRef.
 func Database(db *v1alpha1.GeoDatabase, profile *v1alpha1.NetworkProfileSpec, a Abilities) Problems {
 	db, ps := rendered(db, profile, a)
-	// The other rules would judge pods that could not be rendered.
+	// If pods could not be rendered, the other rules would only report consequences.
 	if len(ps) > 0 {
 		return ps.about("GeoDatabase", db.Name)
 	}
@@ -77,8 +77,8 @@ func Database(db *v1alpha1.GeoDatabase, profile *v1alpha1.NetworkProfileSpec, a 
 	return ps.about("GeoDatabase", db.Name)
 }
 
-// rendered returns the database with the pods that the name of its engine stands for, if there are containers;
-// otherwise db itself.
+// rendered returns db with the pods that the name of its engine stands for. It returns db itself if the environment has
+// no containers or there is nothing to render.
 func rendered(db *v1alpha1.GeoDatabase, profile *v1alpha1.NetworkProfileSpec, a Abilities) (*v1alpha1.GeoDatabase, Problems) {
 	var ps Problems
 	if !a.Pods || !servers.Renders(db) {
@@ -102,8 +102,8 @@ type database struct {
 	Abilities
 }
 
-// external checks a database that already runs: it is of a supported kind, each region has an endpoint, and no field is
-// set that applies only to deployed nodes.
+// external checks a database that already runs. The database must be of a supported kind, each region must have an
+// endpoint, and no field that applies only to deployed nodes may be set.
 func (d *database) external(ps *Problems) {
 	x := d.Spec.External
 	switch {
@@ -154,8 +154,8 @@ func (d *database) external(ps *Problems) {
 	}
 }
 
-// ownHost reports whether a host name refers to a different host for every client, or to none. It does not resolve
-// names; the connecting process checks the resolved address.
+// ownHost reports whether a host name refers to a different host for every client, or to no host. It does not resolve
+// names, because the connecting process checks the resolved address.
 func ownHost(host string) bool {
 	ip, err := netip.ParseAddr(host)
 	if err != nil {
@@ -188,7 +188,7 @@ func OwnMessage(host string) string {
 	return host + " leads a worker to its own pod or machine, or to a cloud's metadata: name the database by an address that pods of the cluster reach"
 }
 
-// catalog returns the catalog in which the engine's name is looked up.
+// catalog returns the catalog that contains the database's engine.
 func (d *database) catalog() EngineCatalog {
 	switch {
 	case d.Spec.External != nil:
@@ -202,7 +202,7 @@ func (d *database) catalog() EngineCatalog {
 // talked reports whether the database is a program with a supported client.
 func (d *database) talked() bool { return d.Spec.Talked() }
 
-// names checks that objects that are named after regions and roles have distinct names.
+// names checks that objects whose names derive from regions and roles have different names.
 func (d *database) names(ps *Problems) {
 	if i := slices.Index(d.Spec.RegionNames(), deploy.Steward); i >= 0 {
 		ps.add(fmt.Sprintf("spec.regions[%d].name", i), deploy.Steward,
@@ -222,7 +222,7 @@ func (d *database) names(ps *Problems) {
 		take(deploy.GeneratorsName(d.GeoDatabase.Name, region), "the load generators of region "+region)
 		last := ""
 		for _, pod := range deploy.PodsIn(d.GeoDatabase, region) {
-			// The pods of a set share a Service, so only the first of them counts.
+			// The pods of a set share a Service, so only the first pod of a set counts.
 			if who := "region " + region; pod.Set != last {
 				if pod.Role != nil {
 					who = "role " + pod.Role.Name + " in " + who
@@ -237,7 +237,7 @@ func (d *database) names(ps *Problems) {
 // engine checks that the engine and all parameters are known, and that the values are allowed.
 func (d *database) engine(ps *Problems) {
 	engines := d.catalog()
-	// A program without a client is only deployed, so the name of its engine is free.
+	// A program without a client is only deployed, so its engine may have any name.
 	if d.Spec.RunsPrograms() && !d.talked() || engines == nil {
 		return
 	}
@@ -275,7 +275,7 @@ func (d *database) engine(ps *Problems) {
 	}
 }
 
-// deployedOnly reports whether clusters can deploy a database by this name, but existing instances cannot be measured.
+// deployedOnly reports whether a database of this name can be measured only if a cluster has deployed it.
 func deployedOnly(name string) bool {
 	_, elsewhere := targets.Elsewhere{}.Lookup(name)
 	return !elsewhere && slices.Contains(servers.Names(), name)
@@ -361,8 +361,8 @@ func (d *database) homes(ps *Problems) {
 	}
 }
 
-// groups checks that homes, partitions and replicas exist, that no partition is placed twice, and that the engine
-// accepts the layout.
+// groups checks that homes, partitions and replicas exist, and that no partition is in two groups. The engine must also
+// accept the layout.
 func (d *database) groups(ps *Problems) {
 	if d.Spec.RunsPrograms() && len(d.Spec.Groups) > 0 {
 		ps.add("spec.groups", "", "a program in pods of its own places its rows itself; leave the groups out")
@@ -404,7 +404,7 @@ func (d *database) groups(ps *Problems) {
 		}
 	}
 	e, ok := d.Engines.Lookup(d.Spec.Engine.Name)
-	// The engine may assume a consistent layout.
+	// The engine may assume a consistent layout, so call it only if the checks above have passed.
 	if !ok || len(*ps) > before || d.Spec.RunsPrograms() {
 		return
 	}

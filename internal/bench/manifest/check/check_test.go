@@ -129,8 +129,8 @@ func TestFaultsFollowTheAbilities(t *testing.T) {
 	}
 }
 
-// TestFunctionalTests checks that the name of a run with functional tests is short enough for their names. Tests that
-// cannot be played must be a problem of the run.
+// TestFunctionalTests checks that the name of a run with functional tests is short enough for the names of the tests'
+// runs. If a test cannot run on the database, the run must have a problem.
 func TestFunctionalTests(t *testing.T) {
 	run := &v1alpha1.BenchmarkRun{}
 	run.Spec.Workload.RMW = &v1alpha1.RMW{Records: 1000, RecordsPerTransaction: 2, WritesPerTransaction: 1, ValueBytes: 8}
@@ -182,8 +182,8 @@ func TestProblemTellsTheValueOnce(t *testing.T) {
 	}
 }
 
-// TestVerifications checks that all verifications work in all environments, and that the message for an unknown one
-// lists them.
+// TestVerifications checks that all verifications work in all environments, and that the message for an unknown
+// verification lists the known ones.
 func TestVerifications(t *testing.T) {
 	run := &v1alpha1.BenchmarkRun{}
 	run.Spec.Verify = []v1alpha1.Verification{
@@ -214,7 +214,7 @@ func TestVerifications(t *testing.T) {
 	}
 }
 
-// TestPods checks that a program of any image needs a cluster and separate load generators, but no engine.
+// TestPods checks that a program in any image needs a cluster and separate load generators, but no engine.
 func TestPods(t *testing.T) {
 	db := database(func(s *v1alpha1.GeoDatabaseSpec) {
 		s.Engine.Name = "postgres"
@@ -324,7 +324,7 @@ func TestDependentSQL(t *testing.T) {
 	}
 }
 
-// TestPaddingElsewhere checks that padding is refused for other databases.
+// TestPaddingElsewhere checks that padding is refused for databases other than Geobench's own.
 func TestPaddingElsewhere(t *testing.T) {
 	run := &v1alpha1.BenchmarkRun{}
 	run.Spec.Workload.SmallBank = &v1alpha1.SmallBank{Customers: 1000, Mix: v1alpha1.SmallBankMix{Balance: 100}, PaddingBytes: 5}
@@ -386,8 +386,8 @@ func TestDeployedOnly(t *testing.T) {
 	}
 }
 
-// TestRendered checks that a cluster deploys PostgreSQL that is named without pods, and measures it like PostgreSQL in
-// pods. Environments without containers refuse it.
+// TestRendered checks that a cluster deploys a PostgreSQL that a manifest names without pods, and measures it like a
+// PostgreSQL in pods. Environments without containers refuse such a manifest.
 func TestRendered(t *testing.T) {
 	for name, tc := range map[string]struct {
 		parameters map[string]string

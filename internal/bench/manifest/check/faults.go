@@ -12,8 +12,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/plan"
 )
 
-// faults checks that each fault can be injected in this environment, while the run measures and into existing targets,
-// and that no fault contradicts another.
+// faults checks that each fault can be injected in this environment, lies within the measured time, and has existing
+// targets. No fault may contradict another fault.
 func (r *benchmarkRun) faults(ps *Problems) {
 	if len(r.Spec.Faults) == 0 {
 		return
@@ -36,7 +36,7 @@ func (r *benchmarkRun) faults(ps *Problems) {
 			c.one(ps, fmt.Sprintf("spec.faults[%d]", i), kind, f)
 		}
 	}
-	// Contradictions between faults that are wrong on their own would only confuse.
+	// If a fault is wrong on its own, a message about its contradictions would only confuse.
 	if len(*ps) == before {
 		c.contradictions(ps)
 	}
@@ -102,22 +102,22 @@ func (c *faultChecks) one(ps *Problems, path, kind string, f *v1alpha1.Fault) {
 	if len(*ps) > before {
 		return
 	}
-	// Roles are known only at run time; without them, the result is an upper bound.
+	// Roles are known only at run time. Without roles, the targets are an upper bound.
 	targets, err := c.plan.Resolve(planned, nil)
 	if err != nil {
 		field, message, _ := strings.Cut(err.Error(), ": ")
 		ps.add(path+"."+field, "", "%s", message)
 	} else if !planned.ByRole() && c.replaced(planned) {
 		d := c.database()
-		// The targets are known before the run, so a loss that the database cannot survive is refused here and not during
-		// the run.
+		// The targets are known before the run. If the database cannot survive their loss, refuse the fault now instead of
+		// during the run.
 		if err := d.Engine.CanLose(c.topology, d.Params, targets.From); err != nil {
 			ps.add(field, f.Name, "fault %s: %s; narrow the target with regions or count%s", f.Name, err, c.otherwise(kind))
 		}
 	}
 }
 
-// otherwise suggests alternatives to a fault that removes more nodes together than the database tolerates.
+// otherwise suggests alternatives to a fault that removes more nodes at once than the database tolerates.
 func (c *faultChecks) otherwise(kind string) string {
 	if kind == fault.ContainerKill {
 		return ", or set spec.durability of the database to Journal"
@@ -176,8 +176,8 @@ func (c *faultChecks) target(ps *Problems, field string, t *v1alpha1.NodeTarget)
 	}
 }
 
-// span returns the time in which a fault has its effect. For a kill it extends to the end of measuring, unless the
-// targets restart from their logs or are replaced.
+// span returns the time during which a fault has its effect. For a kill, this extends to the end of the measured time,
+// unless the targets restart from their logs or are replaced.
 func (c *faultChecks) span(f *fault.Fault) (from, to time.Duration) {
 	switch {
 	case f.Kills() && !c.startsAgain(f):
@@ -209,14 +209,14 @@ func (c *faultChecks) startsAgain(f *fault.Fault) bool {
 }
 
 // replaced reports whether new incarnations replace the targets of a fault, which have lost their state. In the
-// simulator, nodes have logs for all faults or for none.
+// simulator, the nodes have logs for all faults of a run or for none.
 func (c *faultChecks) replaced(f *fault.Fault) bool {
 	d := c.database()
 	return d != nil && d.Replaces(f) && (c.RealTime || !d.LogsSimulated(c.plan))
 }
 
-// database returns the run's database; nil if its parameters are wrong, or if it does not use one of Geobench's own
-// engines.
+// database returns the run's database. It returns nil if the parameters are wrong, or if the database does not use one
+// of Geobench's own engines.
 func (c *faultChecks) database() *fault.Database {
 	e, ok := c.Engines.Lookup(c.db.Spec.Engine.Name)
 	if !ok || c.db.Spec.External != nil || c.db.Spec.RunsPrograms() {
@@ -232,11 +232,11 @@ func (c *faultChecks) database() *fault.Database {
 // contradictions reports overlapping faults that cannot both behave as declared.
 func (c *faultChecks) contradictions(ps *Problems) {
 	for i, b := range c.plan.Faults {
-		// Faults are ordered by start, so b starts while a lasts.
+		// Faults are sorted by start time, so b starts during a or after it.
 		for _, a := range c.plan.Faults[:i] {
 			aFrom, aTo := c.span(a)
 			bFrom, bTo := c.span(b)
-			// Faults that only touch in time do not overlap.
+			// If one fault ends when the other starts, they do not overlap.
 			if bFrom >= aTo || aFrom >= bTo {
 				continue
 			}
@@ -250,8 +250,8 @@ func (c *faultChecks) contradictions(ps *Problems) {
 	}
 }
 
-// contradict returns the reason why b, which starts while a lasts, cannot behave as declared; empty if it can. Targets
-// by role are unknown before the run, so faults with a role never contradict others.
+// contradict returns the reason why b, which starts during a, cannot behave as declared, or "" if it can. Targets by
+// role are unknown before the run, so a fault with a role never contradicts another fault.
 func (c *faultChecks) contradict(a, b *fault.Fault) string {
 	if a.Between() != nil && b.Between() != nil {
 		return c.linksContradict(a, b)
@@ -259,7 +259,7 @@ func (c *faultChecks) contradict(a, b *fault.Fault) string {
 	if a.ByRole() || b.ByRole() {
 		return ""
 	}
-	// A connection that is cut already leaves a fault of the network nothing to affect.
+	// A network fault has no effect on connections that are already cut.
 	if b.Kind == fault.NetworkPartition || b.Between() != nil {
 		return c.cutAlready(a, b)
 	}
@@ -301,8 +301,8 @@ func (c *faultChecks) linksContradict(a, b *fault.Fault) string {
 	return ""
 }
 
-// cutAlready is contradict for a network fault b that starts while a lasts. It must affect some connection that a has
-// not cut.
+// cutAlready is contradict for a network fault b that starts during a. It returns "" if b affects at least one
+// connection that a has not cut.
 func (c *faultChecks) cutAlready(a, b *fault.Fault) string {
 	resolve := func(f *fault.Fault) *fault.Conditions {
 		targets, err := c.plan.Resolve(f, nil)

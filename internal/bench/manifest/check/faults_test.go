@@ -149,8 +149,8 @@ func TestFaultsAfterAKill(t *testing.T) {
 	}
 }
 
-// TestFaultsThatReplaceNodes checks engines that replace lost nodes, so that a container that is killed without a
-// journal is followed by another. Its node may be hit again, but a fault must not remove more nodes together than the
+// TestFaultsThatReplaceNodes checks engines that replace lost nodes: if a container without a journal is killed, a new
+// incarnation follows. The node may be hit again after that. A fault must not remove more nodes at once than the
 // database tolerates.
 func TestFaultsThatReplaceNodes(t *testing.T) {
 	const all, one = "{}", "{regions: [a]}"
@@ -197,8 +197,8 @@ func TestFaultsThatReplaceNodes(t *testing.T) {
 	}
 }
 
-// TestLastingKills checks that only nodes that would otherwise recover, and that can be kept away, can be declared
-// permanently lost.
+// TestLastingKills checks which kills can be declared permanent: only kills of nodes that would otherwise recover and
+// whose recovery can be prevented.
 func TestLastingKills(t *testing.T) {
 	for name, tc := range map[string]struct {
 		kind       string

@@ -33,7 +33,7 @@ func (d *database) pods(ps *Problems) {
 	distinctPaths("spec.pods", &d.Spec.Pods.Program, ps)
 }
 
-// client checks that clients connect to an existing region, and to a database if the server has several.
+// client checks that the clients' region exists, and that a database is named if the server has several.
 func (d *database) client(field string, c *v1alpha1.ProgramClient, ps *Problems) {
 	if regions := d.Spec.RegionNames(); c.Region != "" && !slices.Contains(regions, c.Region) {
 		ps.add(field+".region", c.Region, "region %s is not in spec.regions%s; they are %s", c.Region, didYouMean(c.Region, regions), list(regions))
@@ -61,7 +61,7 @@ func distinctPaths(field string, p *v1alpha1.Program, ps *Problems) {
 	}
 }
 
-// programs checks that a manifest for other programs requests nothing that only Geobench's own nodes can do.
+// programs checks that a manifest for other programs requires nothing that only Geobench's own nodes can do.
 func (d *database) programs(ps *Problems) {
 	if !d.Spec.RunsPrograms() {
 		return
@@ -93,7 +93,7 @@ func (d *database) programsFrom() string {
 	return "spec.roles"
 }
 
-// hosts checks that the lists of hosts fit into environment variables; otherwise no program could start.
+// hosts checks that each list of hosts fits into an environment variable. Otherwise no program could start.
 func (d *database) hosts(ps *Problems) {
 	const most = 128 << 10 // Linux: MAX_ARG_STRLEN
 	db := d.DeepCopy()
@@ -124,7 +124,7 @@ func (d *database) hosts(ps *Problems) {
 }
 
 // roles checks that all named roles exist, that no role waits for itself through other roles, and that clients connect
-// to one role only.
+// to only one role.
 func (d *database) roles(ps *Problems) {
 	if len(d.Spec.Roles) == 0 {
 		return
@@ -158,15 +158,15 @@ func (d *database) roles(ps *Problems) {
 			client = r.Name
 			d.roleClient(path+".client", i, ps)
 		}
-		// Report each circle only once, at its alphabetically first role.
+		// Report each cycle only once, at its alphabetically first role.
 		if circle := d.circle(r.Name); len(circle) > 0 && circle[0] == slices.Min(circle) && circle[0] == r.Name {
 			ps.add(path+".after", "", "roles wait for each other for ever: %s; take one of them out of after", strings.Join(append(circle, circle[0]), " after "))
 		}
 	}
 }
 
-// roleClient checks that the client's role has pods in its region, and that fields for clients with a Secret are not
-// set without one.
+// roleClient checks that the client's role has pods in the client's region. Fields that only clients with a Secret use
+// must not be set without a Secret.
 func (d *database) roleClient(field string, role int, ps *Problems) {
 	r := &d.Spec.Roles[role]
 	c := r.Client
@@ -192,13 +192,14 @@ func (d *database) isRole(ps *Problems, field, name string) {
 	}
 }
 
-// circle returns the path from a role through the roles that it waits for back to itself; nil if there is none.
+// circle returns the cycle of roles that wait for each other and that includes start, beginning with start. It returns
+// nil if there is no such cycle.
 func (d *database) circle(start string) []string {
 	seen := map[string]bool{}
 	var walk func(name string) []string
 	walk = func(name string) []string {
 		role := d.Spec.Role(name)
-		// Unknown roles are reported by another rule, and a role that was visited leads to no new path.
+		// Another rule reports unknown roles. A role that was already visited leads to no new path.
 		if role == nil || seen[name] {
 			return nil
 		}

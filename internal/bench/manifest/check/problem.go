@@ -9,13 +9,14 @@ import (
 
 // Problem is a single error in a manifest.
 type Problem struct {
-	// Source is the file and line at which the object starts; empty if the object is from a cluster.
+	// Source is the file and line at which the object starts. It is empty if the object is from a cluster.
 	Source string `json:"source,omitempty"`
-	// Object is the kind and the name, for example "BenchmarkRun quickstart".
+	// Object is the kind and name of the object, for example "BenchmarkRun quickstart".
 	Object string `json:"object,omitempty"`
 	// Field is the path of the field, for example spec.links[0].rtt.
 	Field string `json:"field"`
-	// Value is the value of the field, as JSON without quotes around strings; empty if there is none, or if it is large.
+	// Value is the value of the field, as JSON without quotes around strings. It is empty if there is no value or if the
+	// value is large.
 	Value string `json:"value,omitempty"`
 	// Message describes the error and a correct value.
 	Message string `json:"message"`
@@ -23,12 +24,14 @@ type Problem struct {
 	NotFound bool `json:"-"`
 }
 
-// NotFound reports whether any problem is a reference to a missing object. Other problems may follow from it.
+// NotFound reports whether any problem is a reference to a missing object. Further problems may be consequences of this
+// problem.
 func (ps Problems) NotFound() bool {
 	return slices.ContainsFunc(ps, func(p Problem) bool { return p.NotFound })
 }
 
-// String returns "source: object: field: message". The value precedes a message that does not contain it.
+// String returns "source: object: field: message". If the message does not contain the value, the value precedes the
+// message.
 func (p Problem) String() string {
 	var parts []string
 	for _, s := range []string{p.Source, p.Object, p.Field} {
@@ -45,7 +48,7 @@ func (p Problem) String() string {
 func (p Problem) tellsValue() bool {
 	first, _, _ := strings.Cut(p.Message, " ")
 	switch first {
-	// A message that starts with a verb has the value as its subject.
+	// A message that starts with a verb needs the value before it as its subject.
 	case "must", "is":
 		return false
 	case p.Field[strings.LastIndexByte(p.Field, '.')+1:]:
@@ -54,7 +57,7 @@ func (p Problem) tellsValue() bool {
 	return strings.Contains(p.Message, p.Value)
 }
 
-// Problems holds all problems of manifests, as an error.
+// Problems is an error that contains all problems of manifests.
 type Problems []Problem
 
 // Error returns all problems, one per line.
@@ -85,7 +88,8 @@ func (ps *Problems) add(field, value, format string, args ...any) {
 	*ps = append(*ps, Problem{Field: field, Value: value, Message: fmt.Sprintf(format, args...)})
 }
 
-// Nearest returns the candidate that is closest to word, if it is close enough to be a likely intention.
+// Nearest returns the candidate with the smallest edit distance to word. It returns false if no candidate is close
+// enough to be what the author meant.
 func Nearest(word string, candidates []string) (string, bool) {
 	// A longer word may contain more typing errors.
 	best, bestDistance := "", len(word)/3+2

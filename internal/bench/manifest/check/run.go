@@ -17,7 +17,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload/catalog"
 )
 
-// Run checks a run against its database, which must have no problems of its own.
+// Run checks a run against its database. The database must not have problems of its own.
 func Run(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, a Abilities) Problems {
 	// Faults cannot be injected into a database that already runs.
 	if t := Target(); db.Spec.External != nil {
@@ -60,8 +60,8 @@ func (r *benchmarkRun) target(ps *Problems) {
 		ps.add("spec.workload.smallbank.paddingBytes", strconv.Itoa(int(sb.PaddingBytes)), "messages of Geobench's own engines alone can be padded, and GeoDatabase %s has messages of its own: leave paddingBytes out, or name a database with one of the engines %s",
 			r.db.Name, list(r.Engines.Names()))
 	}
-	// The remaining rules are about clients of other databases. Problems of the database itself are reported for the
-	// database.
+	// The remaining rules are about clients of other databases. If the database itself has problems, another check reports
+	// them.
 	if !r.db.Spec.RunsPrograms() && (r.db.Spec.External == nil || !r.Pods) || len(Database(r.db, nil, r.Abilities)) > 0 {
 		return
 	}
@@ -115,7 +115,7 @@ func (r *benchmarkRun) workload(ps *Problems) {
 	}
 	if sb := r.Spec.Workload.SmallBank; sb != nil {
 		r.sunflower(ps, sb)
-		// The workload's own checks would report the unknown region again.
+		// The workload's own checks would report an unknown region again.
 		if len(*ps) > 0 {
 			return
 		}
@@ -167,8 +167,8 @@ func (r *benchmarkRun) timeline(ps *Problems) {
 	}
 }
 
-// objectives checks that each objective names a transaction that the workload runs, a region of the database, and
-// bounds that can hold.
+// objectives checks that each objective names a transaction that the workload runs and a region of the database. Its
+// bounds must be satisfiable.
 func (r *benchmarkRun) objectives(ps *Problems) {
 	types, regions := catalog.TypesOf(r.Spec.Workload), r.db.Spec.RegionNames()
 	for i := range r.Spec.Objectives {
@@ -208,7 +208,7 @@ func (r *benchmarkRun) verify(ps *Problems) {
 	}
 }
 
-// functionalTests checks that the names of the tests' runs are short enough, and that the tests can be played on the
+// functionalTests checks that the names of the tests' runs are short enough, and that the tests can run on the
 // database.
 func (r *benchmarkRun) functionalTests(ps *Problems) {
 	const field = "spec.functionalTests"

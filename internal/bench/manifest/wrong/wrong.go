@@ -10,14 +10,14 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Refuser is the component of a cluster that refuses a manifest. Without a cluster, package manifest refuses all of
-// them.
+// Refuser is the component of a cluster that refuses a manifest. Without a cluster, package manifest refuses all wrong
+// manifests.
 type Refuser string
 
 const (
-	// APIServer means that the API server refuses the object, which is then never stored.
+	// APIServer means that the API server refuses the object and never stores it.
 	APIServer Refuser = "APIServer"
-	// Preflight means that the API server accepts the object, and the operator deploys nothing and reports the reason.
+	// Preflight means that the API server accepts the object, but the operator deploys nothing and reports the reason.
 	Preflight Refuser = "Preflight"
 )
 
@@ -25,21 +25,21 @@ const (
 type Case struct {
 	// Name describes the error.
 	Name string
-	// YAML holds a NetworkProfile, a GeoDatabase and a BenchmarkRun, in this order.
+	// YAML contains a NetworkProfile, a GeoDatabase and a BenchmarkRun, in this order.
 	YAML string
 	// Kind is the kind of the object with the error.
 	Kind string
 	// Field is the field that the message must name.
 	Field string
-	// Want is a required part of the message: the value, or a correct value.
+	// Want is a required substring of the message: the value, or a correct value.
 	Want string
-	// Server is a required part of the API server's message if its wording differs; otherwise Want applies.
+	// Server is a required substring of the API server's message, or "" if Want applies to this message, too.
 	Server string
 	// RefusedBy is the component that refuses the manifest in a cluster.
 	RefusedBy Refuser
 }
 
-// Valid holds valid manifests, which the cases modify.
+// Valid contains valid manifests, which the cases modify.
 const Valid = `apiVersion: geobench.dev/v1alpha1
 kind: NetworkProfile
 metadata: {name: two}
@@ -81,7 +81,7 @@ type mistake struct {
 // region returns a region name with 24 characters, which is the maximum.
 func region(number int) string { return fmt.Sprintf("a-region-of-a-far-shr-%02d", number) }
 
-// regions and links return a number of regions for a patch, and all links between them.
+// regions returns a number of regions for a patch, and links returns all links between them.
 func regions(count int) string {
 	var out []string
 	for i := range count {

@@ -14,7 +14,8 @@ import (
 // Tests must not fail because the machine is busy.
 func init() { load.IgnoreLateness() }
 
-// Of returns the plan of the first run in a text of manifests, which is checked with the given abilities.
+// Of returns the plan of the first run in text, which contains manifests. It checks the manifests with the given
+// abilities.
 func Of(text string, abilities check.Abilities) (*plan.Plan, error) {
 	b, err := manifest.Load(strings.NewReader(text), abilities, "-")
 	if err != nil {

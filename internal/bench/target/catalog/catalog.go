@@ -17,12 +17,12 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Targets is the set of supported databases, with the configuration that a manifest may contain. They have no replicas,
-// because Geobench connects to them only as a client.
+// Targets is the set of supported databases, with the configuration that a manifest may contain. Their engines have no
+// replica code, because Geobench connects to these databases only as a client.
 type Targets struct{}
 
 // entry describes a database: its configuration in a manifest, and the functions that open and join it. user and
-// password name the environment variables with the credentials if there is no Secret.
+// password are the names of the environment variables that contain the credentials if there is no Secret.
 type entry struct {
 	engine         *protocol.Engine
 	user, password string
@@ -30,8 +30,8 @@ type entry struct {
 	// needsDatabase is set if a manifest must name one of the server's databases. noDatabase is set if the server has a
 	// single, unnamed database.
 	needsDatabase, noDatabase bool
-	// deployed is set if only databases that the operator deployed can be measured. These need no lock between runs,
-	// because a GeoDatabase has one run at a time.
+	// deployed is set if Geobench measures the database only where the operator has deployed it. Such a database needs no
+	// lock between runs, because a GeoDatabase has one run at a time.
 	deployed bool
 	names    Names
 	join     func(ctx context.Context, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string, region geo.Region, connections int) (target.Target, time.Duration, error)
@@ -137,8 +137,8 @@ func (Elsewhere) Lookup(name string) (*protocol.Engine, bool) {
 	return e.engine, ok
 }
 
-// Databases reports whether clients of the server called name must name one of its databases, and whether they may do
-// so.
+// Databases reports whether clients of the server called name must specify one of its databases, and whether they may
+// specify one.
 func Databases(name string) (must, may bool) {
 	e, _ := lookup(name)
 	return e.needsDatabase, !e.noDatabase
@@ -148,13 +148,14 @@ func Databases(name string) (must, may bool) {
 type Names struct {
 	// Levels is the parameter that selects the isolation level that the database guarantees.
 	Levels string
-	// Place is the parameter that names the objects that Geobench uses exclusively. Drop is the parameter that determines
-	// whether they are dropped after the run.
+	// Place is the parameter that names the objects (a table, schema or key prefix) that Geobench uses exclusively. Drop
+	// is the parameter that determines whether they are dropped after the run.
 	Place, Drop string
-	// Writes is the parameter that determines whether each write waits for its answer, and Waits is its value for
-	// waiting. Both are empty if there is no choice.
+	// Writes is the parameter that determines whether a client waits for the answer to each write. Waits is the
+	// parameter's value for waiting. Both are empty if the database offers no choice.
 	Writes, Waits string
-	// Form is the parameter that selects between procedures and the workload's own SQL, or "" if there is no choice.
+	// Form is the parameter that selects between procedures and the workload's own SQL. It is empty if the database offers
+	// no choice.
 	Form string
 }
 

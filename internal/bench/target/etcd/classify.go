@@ -20,7 +20,7 @@ var (
 )
 
 // known lists errors that servers return without executing the request. Even a commit that fails with such an error has
-// left no trace.
+// had no effect.
 var known = []struct {
 	err    error
 	reason string
@@ -65,7 +65,7 @@ func Classify(err error) target.Failure {
 			if errors.Is(err, rpctypes.ErrStopped) {
 				return target.Failure{Cause: txn.CauseNode, Reason: "shutdown", Broken: true}
 			}
-			// The member received the proposal and gave up waiting for it. Only the outcome is unknown; the connection still
+			// The member received the proposal and stopped waiting for it, so the outcome is unknown. The connection still
 			// works.
 			if answer.Error() == rpctypes.ErrTimeout.Error() || errors.Is(err, rpctypes.ErrTimeoutDueToLeaderFail) || errors.Is(err, rpctypes.ErrTimeoutDueToConnectionLost) ||
 				errors.Is(err, rpctypes.ErrTimeoutWaitAppliedIndex) || errors.Is(err, rpctypes.ErrLeaderChanged) || errors.Is(err, rpctypes.ErrUnhealthy) {

@@ -92,8 +92,8 @@ type statement struct {
 // span is the range [from, to) of row keys that was read.
 type span struct{ from, to string }
 
-// options returns the options of a read. The first read determines the snapshot. All members have the same data at a
-// revision, so later reads need no agreement among members.
+// options returns the options of a read. The first read determines the snapshot. At a given revision all members have
+// the same data, so any member can answer later reads alone.
 func (s *statement) options(more ...clientv3.OpOption) []clientv3.OpOption {
 	if s.revision > 0 {
 		return append(more, clientv3.WithRev(s.revision), clientv3.WithSerializable())
@@ -125,7 +125,7 @@ func (s *statement) fetch(keys []txn.Key) error {
 			missing = append(missing, k)
 		}
 	}
-	// The hints are fetched with the first read only; later reads fetch just what the procedure asks for.
+	// Only the first read fetches the hints. Later reads fetch only the rows that the procedure requests.
 	s.hints = nil
 	for most := s.c.d.options.MaxTxnOps; len(missing) > 0; {
 		n := min(len(missing), most)
@@ -214,7 +214,7 @@ func (s *statement) GetAll(keys []txn.Key) ([][]byte, error) {
 			continue
 		}
 		r := s.rows[k]
-		// Rows that were only hinted are not compared: a change to an unread row is no conflict.
+		// Only rows that the procedure has read are compared. A change to a row that was only hinted is no conflict.
 		r.used = true
 		s.rows[k] = r
 		values[i] = r.value
@@ -291,13 +291,13 @@ func (s *statement) Delete(k txn.Key) error {
 
 // Commit implements target.Statement.
 func (s *statement) Commit(ctx context.Context) error {
-	// All reads are of one revision, so a read-only transaction is serializable without a comparison.
+	// All reads have the same revision, so a read-only transaction is serializable without comparisons.
 	if s.writes.Len() == 0 {
 		return nil
 	}
 	compares, ops, bytes := s.request()
 	ops, ok := packed(ops, len(compares), s.c.d.options.MaxTxnOps)
-	// The server would reject the request; checking here names the sizes in the error.
+	// The server would reject such a request. This check returns an error with the sizes.
 	if !ok || bytes > maxRequestBytes {
 		return fmt.Errorf("%w (%d comparisons, %d bytes)", errTooLarge, len(compares), bytes)
 	}
@@ -326,7 +326,7 @@ func (s *statement) request() (compares []clientv3.Cmp, ops []clientv3.Op, bytes
 		}
 		compares = append(compares, clientv3.Compare(clientv3.ModRevision(r.from), "<", s.revision+1).WithRange(r.to))
 		bytes += len(r.from) + len(r.to) + envelope
-		// The range comparison sees only existing rows. The group's mark reveals deletions since the snapshot.
+		// The range comparison sees only existing rows. The group's mark reveals deletions after the snapshot.
 		if mark := keys.deleted(keys.key([]byte(r.from)).Unit()); !groups[mark] {
 			groups[mark] = true
 			compares = append(compares, clientv3.Compare(clientv3.ModRevision(mark), "<", s.revision+1))
@@ -355,8 +355,8 @@ func (s *statement) request() (compares []clientv3.Cmp, ops []clientv3.Op, bytes
 	return compares, ops, bytes
 }
 
-// packed nests operations into inner transactions if there are more than most: the server checks its limit for each
-// transaction separately (checkTxnRequest). It reports whether the operations fit.
+// packed nests operations into inner transactions if their number exceeds most. The server checks its limit for each
+// inner transaction separately (checkTxnRequest). packed reports whether the operations fit.
 func packed(ops []clientv3.Op, compares, most int) ([]clientv3.Op, bool) {
 	if compares > most {
 		return nil, false

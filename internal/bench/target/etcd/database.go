@@ -25,8 +25,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload"
 )
 
-// UserVariable and PasswordVariable are the environment variables of the credentials if there is no Secret, as in
-// etcdctl.
+// UserVariable and PasswordVariable are the environment variables that contain the credentials if there is no Secret.
+// etcdctl reads the same variables.
 const (
 	UserVariable     = "ETCDCTL_USER"
 	PasswordVariable = "ETCDCTL_PASSWORD"
@@ -110,8 +110,8 @@ func failFast(ctx context.Context, method string, request, answer any, c *grpc.C
 	return invoke(ctx, method, request, answer, c, append(options, grpc.WaitForReady(false))...)
 }
 
-// client opens a client for an endpoint. The client sends each request only once, because retries would hide the
-// failures that a run measures.
+// client opens a client for an endpoint. The client does not retry requests, because retries would hide the failures
+// that a run measures.
 func (d *dialect) client(e sqltarget.Endpoint) (*clientv3.Client, error) {
 	return clientv3.New(clientv3.Config{
 		Endpoints: []string{e.Address}, DialTimeout: sqltarget.ConnectWithin, TLS: d.tls[e], Username: d.server.User, Password: d.server.Password,
@@ -136,7 +136,7 @@ func (c *conn) Ping(ctx context.Context) error {
 	return err
 }
 
-// Broken implements sqltarget.Conn. The client reconnects by itself, but a lost lock is not regained.
+// Broken implements sqltarget.Conn. The client reconnects by itself, but it cannot recover a lost lock.
 func (c *conn) Broken() bool {
 	select {
 	case <-c.lost:
@@ -310,11 +310,12 @@ func (d *dialect) Look(ctx context.Context, c *conn, e sqltarget.Endpoint) (vers
 	return "etcd " + st.Version, fmt.Sprintf("%x/%x", st.Header.ClusterId, st.Header.MemberId), nil
 }
 
-// Left implements sqltarget.Dialect. It returns a number without effect, because members do not limit the streams of a
-// client.
+// Left implements sqltarget.Dialect. Members do not limit the number of streams of a client, so it returns a number
+// that no run reaches.
 func (d *dialect) Left(context.Context, *conn) (int, error) { return math.MaxInt32, nil }
 
-// Lock implements sqltarget.Dialect. The lock is a key with a lease, which expires after the run.
+// Lock implements sqltarget.Dialect. The lock is a key with a lease. Close revokes the lease; if the run stops without
+// Close, the lease expires.
 func (d *dialect) Lock(ctx context.Context, c *conn) (bool, error) {
 	const patience, poll = 2 * time.Second, 50 * time.Millisecond
 	e := d.server.Endpoints[0]

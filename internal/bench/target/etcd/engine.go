@@ -3,9 +3,10 @@
 // the newest. This is optimistic concurrency control (Kung and Robinson, TODS 1981; etcd documentation, KV API
 // guarantees). The package deploys nothing, and writes only below its own prefix.
 //
-// The commit compares the mod revision of each row that was read; it is 0 for a missing row. It compares a scan as a
-// range: no row in the range may be newer than the snapshot. A deleted row has no mod revision to compare. A deletion
-// therefore also writes a mark of the row's group, and scans of the group compare the mark.
+// The commit compares the mod revision of each row that was read; a missing row has mod revision 0. For a scan, the
+// commit compares the whole range: no row in the range may be newer than the snapshot. A deleted row has no mod
+// revision to compare. A deletion therefore also writes a mark of the row's group, and the commit compares the marks of
+// all scanned groups.
 //
 // A read-only transaction ends with its last read, because all its reads see one revision. With linearizable reads,
 // this is the newest revision at the start of the transaction, and histories are strictly serializable. With
@@ -47,8 +48,8 @@ const (
 	maxRequestBytes  = 3 << 19
 )
 
-// prefixes are the allowed values of the parameter prefix, with the default first. With its slash, none is a prefix of
-// another.
+// prefixes are the allowed values of the parameter prefix, with the default first. With a slash appended, none of them
+// is a prefix of another, so runs cannot share keys.
 var prefixes = []string{"geobench", "geobench_a", "geobench_b", "geobench_c"}
 
 // Engine describes the etcd configuration in a manifest.

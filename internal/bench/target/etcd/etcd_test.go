@@ -115,7 +115,8 @@ func refuses(t *testing.T, to sqltarget.Server, o etcd.Options, field, want stri
 	}
 }
 
-// Errors in the location of a database name the field, its value and a remedy. They leave no data in the database.
+// Errors in the location of a database name the field, its value and a remedy. A refused Open leaves no data in the
+// database.
 func TestOpenRefuses(t *testing.T) {
 	one, two := etcdtest.Start(t, 1), etcdtest.Start(t, 1)
 	client := one[0].Client(t, "", "")
@@ -262,8 +263,8 @@ func TestElectionsAreNoticed(t *testing.T) {
 	}
 }
 
-// Two runs cannot use the same prefix, because each would replace the rows of the other. The keys are deleted if
-// configured.
+// Two runs cannot use the same prefix at the same time, because each would replace the rows of the other. The keys are
+// deleted after a run if so configured.
 func TestPrefixHasOneRun(t *testing.T) {
 	members := etcdtest.Start(t, 1)
 	topology := geo.Topology{Regions: []string{"east"}, Partitions: 1, Replicas: 1}

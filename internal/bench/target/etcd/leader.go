@@ -19,8 +19,8 @@ type led struct {
 	sqltarget.Database
 	endpoints []sqltarget.Endpoint
 	tls       map[sqltarget.Endpoint]*tls.Config
-	// clients are separate from the measured clients, by endpoint. They stay open, because a new client would back off
-	// before it reconnects to a recovered member.
+	// clients are the clients that query the members, by endpoint. They are separate from the measured clients. They stay
+	// open, because a new client would back off before it reconnects to a recovered member.
 	clients []*clientv3.Client
 	regions map[uint64]string // regions of the members' endpoints, by member ID
 	// region is the region of the initial leader, or "" if no endpoint leads to the leader. term is the initial Raft

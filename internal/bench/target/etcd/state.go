@@ -18,10 +18,10 @@ import (
 // mostAnswer is the maximum size of a member's HTTP answer, in bytes.
 const mostAnswer = 4 << 20
 
-// State implements target.Stated. Members report their flags and start time at their client URLs. The flags matter
-// because they decide which failures a commit survives (unsafe-no-fsync) and the heartbeat interval. A member that
-// serves metrics elsewhere (listen-metrics-urls), or requires credentials that Geobench lacks, reports only its
-// version.
+// State implements target.Stated. Members report their flags and start time over HTTP at their client URLs. The flags
+// matter because they determine the heartbeat interval and which failures a commit survives (unsafe-no-fsync). State
+// reports only the version of a member that serves metrics elsewhere (listen-metrics-urls) or requires credentials that
+// Geobench lacks.
 func (l *led) State(ctx context.Context) (out []result.Server, err error) {
 	seen := map[uint64]bool{}
 	for i, e := range l.endpoints {

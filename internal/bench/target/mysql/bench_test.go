@@ -11,8 +11,8 @@ import (
 )
 
 // BenchmarkForms compares procedures with SQL, both without and with foreign keys. It runs TPC-C with two warehouses on
-// one server, one variant after another in each round. It covers the client's work except for its records: generator,
-// session and connections.
+// one server, one variant after another in each round. It covers the client's generator, session and connections, but
+// not the recording of results.
 func BenchmarkForms(b *testing.B) {
 	s := mysqltest.Start(b, "--innodb-buffer-pool-size=1G", "--innodb-log-file-size=512M")
 	p := targettest.FormPlan(b)

@@ -37,16 +37,17 @@ const (
 	executionTime       = 3024
 )
 
-// Classify interprets an error of the server. Conflicts are deadlocks, rows that have changed since the snapshot, and
-// locks that were not available. Galera also reports a deadlock for a transaction that failed certification or blocked
-// a transaction of another node.
+// Classify interprets an error of the server. Conflicts are deadlocks, rows that have changed after the snapshot, and
+// locks that were not available in time. Galera also reports a deadlock for a transaction that failed certification or
+// blocked a transaction of another node.
 //
 // Other errors at COMMIT count as rolled back only if the server returns them before it writes anything. A Galera node
 // that loses its cluster or is interrupted during COMMIT may have sent the transaction to other nodes.
 func Classify(err error) target.Failure {
 	var answer *mysql.MySQLError
 	if !errors.As(err, &answer) {
-		// The driver returns ErrBadConn only if it has sent nothing.
+		// The driver returns ErrBadConn only if it has not sent anything, so the server cannot have committed the
+		// transaction.
 		return target.Failure{Cause: txn.CauseNode, Reason: "connection-lost", Broken: true, RolledBack: errors.Is(err, driver.ErrBadConn)}
 	}
 	conflict := func(reason string) target.Failure {

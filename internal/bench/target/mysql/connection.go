@@ -14,8 +14,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/target/sqltarget"
 )
 
-// conn is a driver connection, used without database/sql, whose pool and retries would hide the failures that a run
-// measures.
+// conn is a connection of the driver. It is used without database/sql, because the pool and the retries of database/sql
+// would hide the failures that a run measures.
 type conn struct{ driver.Conn }
 
 // Ping implements sqltarget.Conn.
@@ -80,8 +80,7 @@ func read(rows driver.Rows, row func(values []driver.Value) bool) error {
 	}
 }
 
-// connection implements target.Connection. It contains the statement, because only one transaction runs on it at a
-// time.
+// connection implements target.Connection. It contains the statement, because it runs only one transaction at a time.
 type connection struct {
 	*conn
 	table, said                      string

@@ -22,8 +22,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/target/sqltarget"
 )
 
-// UserVariable and PasswordVariable are the environment variables for connections without a Secret. MySQL's own clients
-// also read PasswordVariable.
+// UserVariable and PasswordVariable are the environment variables that contain the credentials if there is no Secret.
+// MySQL's own clients also read PasswordVariable.
 const (
 	UserVariable     = "MYSQL_USER"
 	PasswordVariable = "MYSQL_PWD"
@@ -39,8 +39,8 @@ type dialect struct {
 	// galera is set if the servers are nodes of Galera, and snapshots if they support innodb_snapshot_isolation.
 	galera, snapshots bool
 	nodes             map[string]bool
-	// said is a comment in every statement of this run. The server reports the text that a session executes, so the
-	// comment identifies the run of a session.
+	// said is a comment in every statement of this run. The server reports the statement that each of its sessions
+	// executes, so the comment identifies the sessions of this run.
 	said string
 	// locksSeen is the time of the latest query of the server's lock waits.
 	locksSeen time.Time
@@ -157,7 +157,7 @@ func (d *dialect) syncWait() int {
 	return syncNothing
 }
 
-// dial opens a connection that loads or queries.
+// dial opens a connection that loads rows or runs queries, as opposed to a client's connection.
 func (d *dialect) dial(ctx context.Context, e sqltarget.Endpoint) (*conn, error) {
 	c, err := dial(ctx, d.configs[e])
 	if err != nil || d.options.Product == nil {
@@ -262,7 +262,7 @@ func (d *dialect) Look(ctx context.Context, c *conn, e sqltarget.Endpoint) (vers
 	switch {
 	case d.level.strict && !d.snapshots:
 		return "", "", sqltarget.Wrong(isolation, d.options.Isolation, "%s at %s does not know innodb_snapshot_isolation: take RepeatableRead, which loses updates, or Serializable; MariaDB has it since 10.6.18 and 10.11.8", facts[0], e.Address)
-	// Galera does not replicate read locks, so SERIALIZABLE holds only if all clients use one node.
+	// Galera does not replicate read locks, so SERIALIZABLE is guaranteed only if all clients use one node.
 	case d.options.Isolation == Serializable && galera && len(d.nodes) > 1:
 		return "", "", sqltarget.Wrong(isolation, d.options.Isolation, "%s is another node of Galera than %s, and the locks of SERIALIZABLE are of one node: name one node for all regions, or take SnapshotIsolation or RepeatableRead",
 			e.Address, d.server.Endpoints[0].Address)
@@ -314,7 +314,7 @@ func (d *dialect) Lock(ctx context.Context, c *conn) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	// get_lock excludes other runs on this server, which is enough without Galera.
+	// get_lock excludes other runs only on this server. Without Galera, that is the whole database.
 	if locked[0] != "1" || !d.galera {
 		return locked[0] == "1", nil
 	}
@@ -375,12 +375,12 @@ func (d *dialect) Classify(err error) target.Failure {
 	return Classify(err)
 }
 
-// Working implements sqltarget.Dialect. The server reports the statements of its sessions, and the comment said
-// identifies this run, in any process.
+// Working implements sqltarget.Dialect. The server reports the statements that its sessions execute. The comment said
+// in a statement identifies the sessions of this run, whatever process they belong to.
 //
-// A sleeping session commits nothing until it receives a statement, and a quitting session never does. A busy session
-// without a statement text counts, because it may belong to this run. The server answers a statement before it reports
-// the session as sleeping, so Working counts up to ten times and returns the minimum.
+// A sleeping session commits nothing until it receives a statement, and a quitting session commits nothing at all. A
+// busy session without a statement text counts, because it may belong to this run. The server answers a statement
+// before it reports the session as sleeping, so Working counts up to ten times and returns the minimum.
 func (d *dialect) Working(ctx context.Context, c *conn) (int, error) {
 	const times, apart = 10, 10 * time.Millisecond
 	count := "select count(*) from information_schema.processlist where command not in ('Sleep', 'Quit') and user = substring_index(current_user(), '@', 1)" +
@@ -392,7 +392,7 @@ func (d *dialect) Working(ctx context.Context, c *conn) (int, error) {
 			return 0, err
 		}
 		working, err := strconv.Atoi(facts[0])
-		// A single count of 0 is enough: a session that is at work is never reported as sleeping.
+		// One count of 0 is enough: the server never reports a busy session as sleeping.
 		if least = min(least, working); err != nil || least == 0 {
 			return 0, err
 		}
@@ -431,7 +431,7 @@ func (d *dialect) Settle(ctx context.Context, c *conn) error {
 }
 
 // lockCache is slightly longer than the time for which the server caches its list of transactions (trx0i_s.cc,
-// CACHE_MIN_IDLE_TIME_NS). The server refreshes the cache only if it was not read for that time.
+// CACHE_MIN_IDLE_TIME_NS). The server refreshes the cache only if no query has read it for that time.
 const lockCache = 110 * time.Millisecond
 
 // Waits implements sqltarget.Dialect.

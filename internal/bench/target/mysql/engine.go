@@ -7,8 +7,8 @@
 // reads from a snapshot but overwrites the newest version. Two transactions that read and then write the same row may
 // therefore lose an update, so in package isolation the level counts as read committed.
 //
-// With innodb_snapshot_isolation, which MariaDB has since 10.6.18 and 10.11.8, such a write fails; this is snapshot
-// isolation. SERIALIZABLE locks the rows that are read.
+// With innodb_snapshot_isolation (MariaDB from 10.6.18 and 10.11.8 on), such a write fails; this is snapshot isolation.
+// SERIALIZABLE locks the rows that are read.
 package mysql
 
 import (

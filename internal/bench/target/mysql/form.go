@@ -93,7 +93,7 @@ type formStatement struct {
 }
 
 // Call implements target.Caller. It sends the last queued statements before COMMIT, which takes a separate round trip.
-// If only the answer to COMMIT is missing, the caller knows that the outcome is unknown.
+// If the connection breaks during Call, nothing was committed. If it breaks during COMMIT, the outcome is unknown.
 func (s *formStatement) Call(t *txn.Transaction, use func(txn.Key)) ([]byte, error) {
 	x := transactions.Lookup(sqlform.Number(t))
 	if x == nil {
@@ -261,19 +261,20 @@ func (d *dialect) dropTables(ctx context.Context, c *conn) error {
 	for i, name := range names {
 		names[i] = quoted(name)
 	}
-	// The tables refer to each other, so no order of drops satisfies the checks. No other table refers to them.
+	// The tables refer to each other, so foreign key checks would reject the drops in any order. No other table refers to
+	// these tables.
 	if err := c.exec(ctx, "set foreign_key_checks = 0"); err != nil {
 		return err
 	}
 	return errors.Join(c.exec(ctx, "drop table "+strings.Join(names, ", ")), c.exec(ctx, "set foreign_key_checks = 1"))
 }
 
-// columnTypes replaces PostgreSQL's column types by MySQL's. MySQL's timestamp ends in 2038 and has no fractions of
-// seconds by default.
+// columnTypes replaces PostgreSQL's column types with MySQL's. MySQL's timestamp ends in 2038, and by default has no
+// fractional seconds.
 var columnTypes = strings.NewReplacer(" timestamp", " datetime(6)", ` collate "C"`, "")
 
-// MakeTables implements sqltarget.Former. It creates the primary keys, too: InnoDB stores rows in key order, so a later
-// key would rewrite all rows. Texts are sorted by their bytes.
+// MakeTables implements sqltarget.Former. It also creates the primary keys: InnoDB stores rows in key order, so adding
+// a primary key later would rewrite all rows. Text columns sort by bytes.
 func (d *dialect) MakeTables(ctx context.Context, c *conn, f *sqlform.Form, recorded bool, mark string) error {
 	for i := range f.Tables {
 		t := &f.Tables[i]
@@ -377,8 +378,8 @@ func alter(ctx context.Context, c *conn, t *sqlform.Table, changes []string) err
 	return nil
 }
 
-// Refer implements sqltarget.Former. The server adds the indexes that foreign keys need and that the specification
-// lacks.
+// Refer implements sqltarget.Former. The server adds the indexes that foreign keys need if the specification does not
+// define them.
 func (d *dialect) Refer(ctx context.Context, c *conn, f *sqlform.Form) error {
 	for i := range f.Tables {
 		t := &f.Tables[i]
@@ -408,7 +409,7 @@ func (d *dialect) Snapshot(ctx context.Context, c *conn, f func(q sqlform.Query)
 	if err := c.set(ctx, append(slices.Clone(formSettings), "start transaction with consistent snapshot, read only")...); err != nil {
 		return err
 	}
-	// Its rows are read in the same way as clients' rows.
+	// Read the rows of the snapshot with the code that reads clients' rows.
 	reader := formConnection{connection: &connection{conn: c}}
 	err := f(func(sql string, row func(r *sqlform.Row) error) error {
 		rows, err := c.Conn.(driver.QueryerContext).QueryContext(ctx, sql, nil)

@@ -38,7 +38,7 @@ func database(t testing.TB, s *mysqltest.Server, p *plan.Plan, name string) sqlt
 	return to
 }
 
-// The same transactions have the same outcomes and leave the same rows as procedures and as SQL.
+// Procedures and SQL agree: the same transactions have the same outcomes and leave the same rows in both forms.
 func TestFormsAgree(t *testing.T) {
 	s := mysqltest.Start(t)
 	for name, spec := range targettest.FormSpecs {
@@ -149,7 +149,8 @@ func TestFormsOnGalera(t *testing.T) {
 			p := targettest.Plan(t, "galera", spec, isolation.SnapshotIsolation)
 			to := database(t, nodes[0], p, name)
 			to.Endpoints[1].Address = nodes[1].Address
-			// With this setting, the query waits until the node has applied all earlier commits, and so has the database.
+			// With this setting, the query waits until the node has applied all earlier commits, including the creation of the
+			// database.
 			nodes[1].Query(t, mysqltest.Database, "set session wsrep_sync_wait = 15", "show databases")
 			o := formed(mysql.SnapshotIsolation)
 			o.Galera = true
@@ -168,8 +169,8 @@ func TestFormsOnGalera(t *testing.T) {
 	}
 }
 
-// Only tables that Geobench has created are replaced and dropped. A load of another workload drops the previous
-// workload's tables.
+// A load replaces and drops only tables that Geobench has created. A load of another workload drops the tables of the
+// previous workload.
 func TestTablesOfForms(t *testing.T) {
 	s := mysqltest.Start(t)
 	bank := targettest.Plan(t, "mysql", targettest.FormSpecs["smallbank"], isolation.Serializable)
@@ -340,7 +341,7 @@ func TestFormIsAtWork(t *testing.T) {
 	}
 }
 
-// Transactions take at most the round trips that they take on PostgreSQL.
+// Transactions take no more round trips than on PostgreSQL.
 func TestRoundTripsOfForms(t *testing.T) {
 	s := mysqltest.Start(t)
 	proxy := postgrestest.NewProxy(t, s.Address)

@@ -15,18 +15,18 @@ import (
 	"github.com/geobench/geobench/internal/bench/target/sqltarget"
 )
 
-// get_lock locks only on the Galera node that runs it. Two runs that list the nodes of a cluster in different order
-// would both have the lock and use one table concurrently. The nodes replicate the database, so the lock is also a row
-// of a table: a lease. If two runs commit the row concurrently, certification aborts one of them. A lease expires if
+// In a Galera cluster, get_lock locks only on the node that runs it. Two runs that list the nodes in different orders
+// would both get the lock and use one table concurrently. A run therefore also takes a lease: a row of a table, which
+// all nodes replicate. If two runs commit the row concurrently, certification aborts one of them. A lease expires if
 // its holder stops renewing it.
 const (
 	leases = "geobench_leases"
-	// leaseLife is the time after which an unrenewed lease expires. leaseEvery is the interval of renewals.
+	// leaseLife is the time after which a lease expires unless it is renewed. leaseEvery is the interval between renewals.
 	leaseLife  = 30 * time.Second
 	leaseEvery = 5 * time.Second
 )
 
-// lease is the set of leases that a run has in a Galera cluster.
+// lease contains all leases that a run holds in a Galera cluster.
 type lease struct {
 	places []string
 	stop   context.CancelFunc
@@ -80,11 +80,11 @@ func (d *dialect) tryTake(ctx context.Context, c *conn, place string) (bool, err
 		return false, err
 	}
 	held := false
-	// The server's clock decides about expiry, since the clocks of two runs may differ.
+	// The server's clock decides whether a lease has expired, because the clocks of two runs may differ.
 	err := c.query(ctx, fmt.Sprintf("select holder <> '%s' and ends > utc_timestamp(6) from %s where place = '%s' for update", d.holder(), leases, place), func(values []driver.Value) {
 		held = text(values[0]) != "0"
 	})
-	// The row is locked until the end of the transaction, so it must be released even if another run has the lease.
+	// The row stays locked until the transaction ends, so roll back even if another run has the lease.
 	if err != nil || held {
 		return false, errors.Join(err, c.exec(ctx, "rollback"))
 	}
@@ -143,7 +143,7 @@ func (d *dialect) Unlock() error {
 	}
 	d.lease = nil
 	l.stop()
-	// Wait for a renewal in progress, so that none runs after the lease was given back.
+	// Wait for a renewal in progress: a renewal after giveBack would take the lease again.
 	l.ended.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), sqltarget.Silence)
 	defer cancel()

@@ -104,7 +104,8 @@ func TestClassify(t *testing.T) {
 	}
 }
 
-// Errors in the location of a database name the field, its value and a remedy. They leave no data in the database.
+// Errors in the location of a database name the field, its value and a remedy. A refused Open leaves no data in the
+// database.
 func TestOpenRefuses(t *testing.T) {
 	s := mysqltest.Start(t, "--max-connections=30", "--skip-ssl")
 	s.Query(t, mysqltest.Database, "create user weak@'%' identified by 'weak'", "grant select on app.* to weak@'%'",
@@ -152,8 +153,8 @@ func TestOpenRefuses(t *testing.T) {
 	s.AwaitNoSessions(t)
 }
 
-// Two runs cannot use the same table, because each would replace the rows of the other. The table is dropped if
-// configured.
+// Two runs cannot use the same table at the same time, because each would replace the rows of the other. The table is
+// dropped after a run if so configured.
 func TestTableHasOneRun(t *testing.T) {
 	s := mysqltest.Start(t)
 	topology := geo.Topology{Regions: []string{"east"}, Partitions: 1, Replicas: 1}
@@ -223,7 +224,8 @@ func TestCommitIsCut(t *testing.T) {
 	targettest.CutAtCommit(t, p, db, func(served bool) { proxy.CutOnce(query+"commit", served) })
 }
 
-// A transaction starts with its first statement, or with a separate message if configured. The result states which.
+// A transaction starts with its first statement, or with a separate message if so configured. The result states which
+// of the two applies.
 func TestMessages(t *testing.T) {
 	s := mysqltest.Start(t)
 	proxy := postgrestest.NewProxy(t, s.Address)

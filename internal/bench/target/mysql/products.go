@@ -16,9 +16,9 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Product is a database of several servers that speaks MySQL's protocol. It has the differences in statements and
-// answers, taken from the vendor's documentation. The operator deploys the product for one run at a time. No lock is
-// therefore needed, and the mark of the table reveals another run. Each server knows only its own sessions.
+// Product is a distributed database that speaks MySQL's protocol. Its fields describe how its statements and answers
+// differ from MySQL's, according to the vendor's documentation. The operator deploys the product for one run at a time.
+// No lock is therefore needed, and the mark of the table reveals another run. Each server knows only its own sessions.
 type Product struct {
 	// Engine describes the product's configuration in a manifest.
 	Engine *protocol.Engine
@@ -34,8 +34,8 @@ type Product struct {
 	// query.
 	clients func(level) []string
 	others  []string
-	// conflicts maps errors to reasons. After such an error the transaction was or must be rolled back, and may be
-	// retried.
+	// conflicts maps errors to reasons. After such an error the server has rolled back the transaction, or the client must
+	// do so. The client may then retry.
 	conflicts map[uint16]string
 	// unplaced is the reason why the product cannot store rows in their home regions.
 	unplaced string
@@ -44,7 +44,7 @@ type Product struct {
 }
 
 // TiDB runs optimistic transactions at SnapshotIsolation: a transaction fails at COMMIT if it writes a row that has
-// changed since its snapshot. Pessimistic transactions overwrite the newest version whatever their snapshot contained,
+// changed after its snapshot. Pessimistic transactions overwrite the newest version whatever their snapshot contained,
 // and so lose updates as in InnoDB. These clients have not been run against a real TiDB yet.
 var TiDB = newProduct(Product{
 	name: "TiDB",
@@ -78,10 +78,10 @@ func tidbMode(l level) string {
 	return "pessimistic"
 }
 
-// OceanBase reads from a snapshot at REPEATABLE READ, and rejects a write to a row that has changed since. Its
-// SERIALIZABLE is the same. Tests run these clients against seekdb, the vendor's single-machine server with the same
-// kernel, but not yet against a cluster. A statement times out after ten seconds by default, which is too short for a
-// load.
+// OceanBase reads from a snapshot at REPEATABLE READ, and rejects a write to a row that has changed after the snapshot.
+// Its SERIALIZABLE behaves in the same way. Tests run these clients against seekdb, the vendor's single-machine server
+// with the same kernel, but not yet against a cluster. A statement times out after ten seconds by default, which is too
+// short for a load.
 var OceanBase = newProduct(Product{
 	name: "OceanBase",
 	version: func(version, comment string) (string, bool) {

@@ -73,8 +73,8 @@ func TestProductsRefuse(t *testing.T) {
 	}
 }
 
-// A product's conflict errors count as conflicts, and after its timeouts the outcome is unknown. Other servers do not
-// interpret these numbers in this way.
+// A product's conflict errors count as conflicts, and after its timeouts the outcome is unknown. For other servers, the
+// same error numbers have no such meaning.
 func TestProductsClassify(t *testing.T) {
 	conflict := func(reason string) target.Failure {
 		return target.Failure{Cause: txn.CauseConflict, Reason: reason, RolledBack: true}
@@ -174,7 +174,7 @@ func TestAnomaliesOfOceanBase(t *testing.T) {
 	}
 }
 
-// SERIALIZABLE is refused because the server allows write skew there.
+// SERIALIZABLE is refused because the server allows write skew at this level.
 func TestOceanBaseHasNoSerializable(t *testing.T) {
 	s := mysqltest.StartOceanBase(t)
 	s.Query(t, mysqltest.Database, "create table skew (k int primary key, v int)", "insert into skew values (1, 0), (2, 0)")

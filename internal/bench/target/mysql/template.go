@@ -8,7 +8,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload/sqlform"
 )
 
-// template is a parsed statement of a form: texts with parameters between them. Parameters are sent as literals.
+// template is a parsed statement of a form: texts that alternate with parameters. Parameters are sent as literals.
 type template struct {
 	parts []part
 	// selects is the number of statements in the template that return rows. Each of them has a separate result.
@@ -18,7 +18,7 @@ type template struct {
 // part is a text, followed by a parameter or by a repetition.
 type part struct {
 	text string
-	// parameter is the number of the parameter, from 1, or 0 if there is none.
+	// parameter is the number of the parameter after the text, counted from 1, or 0 if there is none.
 	parameter int
 	repeated  *repetition
 }

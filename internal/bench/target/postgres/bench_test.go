@@ -144,7 +144,7 @@ func BenchmarkClientCPU(b *testing.B) {
 	b.Run("OwnScript", ownScript)
 }
 
-// Number of connections of each client, number of rounds, and duration of each turn.
+// Number of connections of each client, number of rounds, and duration of each measurement.
 const (
 	cpuConnections, cpuRounds = 4, 6
 	cpuLasts                  = 3 * time.Second
@@ -322,7 +322,7 @@ func drive(b *testing.B, db sqltarget.Database, procedure func(ctx txn.Ctx, args
 }
 
 // bare keeps the same number of connections busy with the messages that a driver would send. It skips the answers, and
-// only looks for their end.
+// only detects the end of each answer.
 func bare(b *testing.B, address string, trips [][]step) (us, rate float64) {
 	b.Helper()
 	var all errgroup.Group
@@ -471,7 +471,7 @@ func pgbenchProgram(b *testing.B, program, address string, args ...string) []byt
 
 // BenchmarkForms compares procedures, with writes sent separately and together, with SQL, without and with foreign
 // keys. It runs TPC-C with two warehouses on one server, one variant after another in each round. It covers the
-// client's work except for its records: generator, session and connections.
+// client's generator, session and connections, but not the recording of results.
 func BenchmarkForms(b *testing.B) {
 	s := postgrestest.Start(b, "log_statement=none", "synchronous_commit=off", "shared_buffers=256MB", "max_wal_size=4GB")
 	p := targettest.FormPlan(b)
@@ -540,14 +540,14 @@ func BenchmarkGoTPC(b *testing.B) {
 }
 
 // BenchmarkGoTPCTerminals gives the clients of both programs the keying and think times of the specification's
-// terminals (5.2.5.7). These times then limit tpmC, not the processors. Both run at the same time, each on a separate
-// database. There are hundreds of terminals per warehouse instead of 10: each sends an order every 47 s, and a few
-// hundred orders would be a small sample.
+// terminals (5.2.5.7). tpmC is then limited by these times and not by the processors. Both programs run at the same
+// time, each on a separate database. There are hundreds of terminals per warehouse instead of 10, because each sends
+// only one order every 47 s, and a few hundred orders would be a small sample.
 //
-// The server counts the committed orders of both in the same minutes, by the next order numbers of its districts. The
-// clients' own counts are not comparable. At the end, go-tpc's terminals finish their current transaction, which is an
-// order still being keyed in for two terminals in five. They also count orders that are rolled back, and prepare their
-// statements before they key in the first order.
+// The server counts the committed orders of both programs in the same minutes, by the next order numbers of its
+// districts. The clients' own counts are not comparable. At the end, go-tpc's terminals finish their current
+// transaction, which for two terminals in five is an order that is still being keyed in. They also count orders that
+// are rolled back, and prepare their statements before they key in the first order.
 func BenchmarkGoTPCTerminals(b *testing.B) {
 	const terminals, settled, lasts, end = 800, 75 * time.Second, 6 * time.Minute, 5 * time.Second
 	program := os.Getenv("GEOBENCH_GO_TPC")

@@ -30,9 +30,9 @@ const (
 // errNotCommitted is the error of a COMMIT that the server answers with ROLLBACK.
 var errNotCommitted = errors.New("the server rolled the transaction back at COMMIT")
 
-// Classify interprets an error of PostgreSQL. Conflicts are serialization failures, deadlocks and locks that were not
-// acquired within lock_timeout. An answer of severity ERROR, as opposed to FATAL, has certainly undone the transaction,
-// even at COMMIT. If the connection was lost, the outcome is unknown.
+// Classify interprets an error of PostgreSQL. Conflicts are serialization failures, deadlocks, and locks that were not
+// acquired within lock_timeout. After an answer of severity ERROR, unlike FATAL, the transaction has certainly been
+// rolled back, even at COMMIT. If the connection was lost, the outcome is unknown.
 func Classify(err error) target.Failure {
 	if errors.Is(err, errNotCommitted) {
 		return target.Failure{Cause: txn.CauseNode, Reason: "rolled-back", RolledBack: true}

@@ -16,7 +16,7 @@ import (
 )
 
 // Names of the prepared statements. BEGIN is sent with the first statement of a transaction and costs no round trip,
-// unless BeginAlone is set. With WritesTogether, writes likewise wait for the next read or COMMIT.
+// unless BeginAlone is set. With WritesTogether, writes are queued until the next read or COMMIT.
 const (
 	beginStatement    = "geobench_begin"
 	commitStatement   = "geobench_commit"
@@ -58,8 +58,7 @@ func statements(table string, l level, h *homes) map[string]string {
 // binaryFormat selects the binary format for all parameters and results; bytea is sent as raw bytes.
 var binaryFormat = []int16{1}
 
-// connection implements target.Connection. It contains the statement, because only one transaction runs on it at a
-// time.
+// connection implements target.Connection. It contains the statement, because it runs only one transaction at a time.
 type connection struct {
 	*pgconn.PgConn
 	prepared map[string]*pgconn.StatementDescription
@@ -169,8 +168,8 @@ func (s *statement) enqueue(d *pgconn.StatementDescription, values [][]byte, for
 }
 
 // run sends the queued statements and a prepared statement in one round trip. It calls row with the values of each row
-// of the last statement until row returns false. The values are valid only during the call. The error is the first
-// failed statement's; the server skipped all later statements.
+// of the last statement until row returns false. The values are valid only during the call. The error is the error of
+// the first statement that failed; the server skips all later statements.
 func (s *statement) run(ctx context.Context, name string, row func(values [][]byte) bool) (pgconn.CommandTag, error) {
 	if s.began && s.waiting == nil {
 		return s.read(s.c.ExecStatement(ctx, s.c.prepared[name], s.values, binaryFormat, binaryFormat), row)
@@ -187,8 +186,8 @@ func (s *statement) send(ctx context.Context) (pgconn.CommandTag, error) {
 	tag, err := s.readAll(results)
 	var answer *pgconn.PgError
 	if err != nil && sent && !errors.As(err, &answer) {
-		// A connection that breaks while the driver reads the answer may report that nothing was sent. Wrapping with %v
-		// hides that claim from Classify.
+		// If a connection breaks while the driver reads the answer, the driver may report that nothing was sent, although it
+		// was. Wrapping the error with %v hides this false report from Classify.
 		err = fmt.Errorf("statements that were sent together: %v", err)
 	}
 	return tag, err
@@ -304,7 +303,7 @@ func (s *statement) Delete(k txn.Key) error {
 // Commit implements target.Statement. If an earlier statement failed, the server answers COMMIT with ROLLBACK and
 // without an error, so Commit checks the tag.
 func (s *statement) Commit(ctx context.Context) error {
-	// The transaction sent no statement, so the server has no transaction to commit.
+	// No statement was sent, so the server has no open transaction.
 	if !s.began {
 		return nil
 	}
@@ -321,9 +320,9 @@ const idle = 'I'
 
 // Rollback implements target.Statement.
 func (s *statement) Rollback(ctx context.Context) error {
-	// Queued writes were never sent, and ROLLBACK would only undo them.
+	// Drop the queued writes: the server never received them.
 	s.waiting = nil
-	// The server has already ended the transaction, or never started one. ROLLBACK would cost a round trip for nothing.
+	// ROLLBACK would be a wasted round trip: the server has already ended the transaction or has never started it.
 	if !s.c.IsClosed() && s.c.TxStatus() == idle {
 		return nil
 	}

@@ -121,7 +121,7 @@ func (d *dialect) PlaceParameter() string { return schemaParameter }
 // PlaceWord implements sqltarget.Dialect.
 func (d *dialect) PlaceWord() string { return "schema" }
 
-// yugabyte is a part of YugabyteDB's version string, which starts with "PostgreSQL".
+// yugabyte is a substring of YugabyteDB's version text, which starts with "PostgreSQL" like PostgreSQL's own.
 const yugabyte = "-YB-"
 
 // Look implements sqltarget.Dialect. For PostgreSQL, the server's identifier is empty, because all endpoints lead to
@@ -248,7 +248,7 @@ func (d *dialect) Drop(ctx context.Context, c conn, schema bool) error {
 	}
 	others, err := row(ctx, c, "select exists (select from pg_class where relnamespace = to_regnamespace($1)) or exists (select from pg_proc where pronamespace = to_regnamespace($1)) "+
 		"or exists (select from pg_type where typnamespace = to_regnamespace($1))", d.options.Place)
-	// Other users' objects keep the schema: drop schema would fail on them.
+	// Keep a schema that contains objects of other users, because drop schema would fail.
 	if err != nil || others[0] == "t" {
 		return err
 	}
@@ -263,8 +263,8 @@ func (d *dialect) Dial(ctx context.Context, e sqltarget.Endpoint) (conn, error) 
 	return conn{p}, err
 }
 
-// dialClient opens a client's connection. Its plans avoid sequential scans, because at SERIALIZABLE a sequential scan
-// locks the whole table.
+// dialClient opens a client's connection. Its settings keep plans from using sequential scans, because at SERIALIZABLE
+// a sequential scan locks the whole table.
 func (d *dialect) dialClient(ctx context.Context, e sqltarget.Endpoint) (*pgconn.PgConn, error) {
 	c := d.configs[e].Copy()
 	c.RuntimeParams["application_name"] = d.application
@@ -295,7 +295,7 @@ func (d *dialect) Working(ctx context.Context, c conn) (int, error) {
 	return strconv.Atoi(working[0])
 }
 
-// Waits implements sqltarget.Dialect. A session waits if pg_blocking_pids names any session that blocks it.
+// Waits implements sqltarget.Dialect. A session waits if pg_blocking_pids returns any process that blocks the session.
 func (d *dialect) Waits(ctx context.Context, c conn, client target.Connection) (bool, error) {
 	if d.product != nil {
 		return false, fmt.Errorf("who waits for whom is not known of %s", d.product.name)
@@ -328,8 +328,8 @@ func (d *dialect) Empty(ctx context.Context, c conn) error {
 	return exec(ctx, c, "truncate "+d.table)
 }
 
-// Settle implements sqltarget.Dialect. It brings statistics and the visibility map to the state of a table that has
-// been in use.
+// Settle implements sqltarget.Dialect. It updates the table's statistics and visibility map, so that plans are as good
+// as for a table in regular use.
 func (d *dialect) Settle(ctx context.Context, c conn) error {
 	settle := "vacuum (analyze) %s"
 	if d.product != nil {
@@ -379,7 +379,7 @@ func (s *source) Read(b []byte) (int, error) {
 		var ok bool
 		switch s.rest, ok = <-s.chunks; {
 		case ok:
-		// The channel is closed and the trailer was sent. A closed channel reports so at every further read.
+		// The channel is closed and the trailer was sent.
 		case s.over:
 			return 0, io.EOF
 		default:

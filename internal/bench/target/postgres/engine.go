@@ -51,7 +51,8 @@ var levels = map[string]level{
 // to collide with other schemas.
 var schemas = []string{"geobench", "geobench_a", "geobench_b", "geobench_c"}
 
-// Engine describes the PostgreSQL configuration in a manifest. It has no replicas, because it is never deployed.
+// Engine describes the PostgreSQL configuration in a manifest. It has no replica code, because Geobench never deploys
+// PostgreSQL.
 var Engine = &protocol.Engine{
 	Name: "postgres",
 	Doc:  "PostgreSQL that runs already, reached with pgx; its transactions are interactive, a statement after the other",
@@ -78,7 +79,7 @@ type Options struct {
 	sqltarget.Options
 	// Together is set if writes are sent with the next read or COMMIT in one round trip.
 	Together bool
-	// Product is the product of servers that only speak PostgreSQL's protocol, or nil for PostgreSQL.
+	// Product is the product if the servers are not PostgreSQL but speak its protocol; otherwise it is nil.
 	Product *Product
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload/sqlform"
 )
 
-// Play replaces the SQL transactions of all workloads by the given transactions until restore is called.
+// Play replaces the SQL transactions of all workloads with the given transactions until restore is called.
 func Play(all ...*sqlform.Transaction) (restore func()) {
 	before := transactions
 	transactions = sqlform.NewTransactions(all...)

@@ -91,7 +91,8 @@ func load(ctx context.Context, p *plan.Plan, db sqltarget.Database) error {
 	return db.Load(ctx, target.Dataset{Name: "bank", Workload: p.Workload, Seed: p.Seed()})
 }
 
-// A commit whose connection is cut has an unknown outcome, whether its writes were sent before it or with it.
+// A commit whose connection is cut has an unknown outcome, whether the writes were sent before COMMIT or together with
+// it.
 func TestCommitIsCut(t *testing.T) {
 	s := postgrestest.Start(t)
 	for place, together := range map[string]bool{"geobench": false, "geobench_a": true} {
@@ -101,7 +102,8 @@ func TestCommitIsCut(t *testing.T) {
 	}
 }
 
-// BEGIN is sent in one message with the first statement, or separately if configured. The result states which.
+// BEGIN is sent in one message with the first statement, or separately if so configured. The result states which of the
+// two applies.
 func TestMessages(t *testing.T) {
 	s := postgrestest.Start(t)
 	proxy := postgrestest.NewProxy(t, s.Address)

@@ -19,9 +19,9 @@ import (
 // transactions are the transactions of all workloads that have a form.
 var transactions = catalog.Transactions()
 
-// formSettings adds the settings of clients' connections whose transactions are SQL. Plans go from row to row by keys,
-// because at SERIALIZABLE a full scan locks the whole table, however small it is. Times are text in a format that does
-// not depend on the time zone.
+// formSettings adds the settings of clients' connections that run SQL transactions. They make plans look up rows by key
+// instead of joining whole tables, because at SERIALIZABLE a full scan locks the whole table, even a small one. Times
+// are text in a format that does not depend on the time zone.
 func formSettings(settings map[string]string, schema string) {
 	settings["search_path"] = schema
 	settings["enable_hashjoin"], settings["enable_mergejoin"] = "off", "off"
@@ -157,7 +157,7 @@ func (d *dialect) dropTables(ctx context.Context, c conn) error {
 	if err != nil || len(names) == 0 {
 		return err
 	}
-	// A single statement drops all tables, so their foreign keys to each other are no obstacle.
+	// A single statement drops all tables together, so their foreign keys to each other do not matter.
 	err = exec(ctx, c, "drop table "+strings.Join(names, ", "))
 	var answer *pgconn.PgError
 	if errors.As(err, &answer) && answer.Code == dependentObjects {

@@ -45,7 +45,7 @@ func open(t testing.TB, s *postgrestest.Server, p *plan.Plan, database string, o
 	return db
 }
 
-// The same transactions have the same outcomes and leave the same rows as procedures and as SQL.
+// Procedures and SQL agree: the same transactions have the same outcomes and leave the same rows in both forms.
 func TestFormsAgree(t *testing.T) {
 	s := postgrestest.Start(t, "synchronous_commit=off")
 	for name, spec := range targettest.FormSpecs {
@@ -160,8 +160,8 @@ func TestFormsCommitIsCut(t *testing.T) {
 	}
 }
 
-// Only tables that Geobench has created are replaced and dropped. A load of another form or workload drops the previous
-// workload's tables.
+// A load replaces and drops only tables that Geobench has created. A load of another form or workload drops the tables
+// of the previous workload.
 func TestTablesOfForms(t *testing.T) {
 	s := postgrestest.Start(t)
 	bank := targettest.Plan(t, "postgres", targettest.FormSpecs["smallbank"], isolation.Serializable)

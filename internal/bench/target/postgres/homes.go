@@ -20,8 +20,8 @@ type placement struct {
 }
 
 // cockroachRegions returns the statements that make a database multi-region. With three or more regions, the database
-// survives the loss of a region, like a database without regions whose servers are in three. With fewer regions,
-// neither kind survives.
+// survives the loss of a region. So does a database that is not multi-region if its servers are in three regions, and
+// the two stay comparable. With fewer regions, neither kind survives.
 func cockroachRegions(database string, regions []string) []string {
 	alter := `alter database "` + database + `" `
 	sql := []string{alter + `set primary region "` + regions[0] + `"`}
@@ -35,12 +35,12 @@ func cockroachRegions(database string, regions []string) []string {
 	return sql
 }
 
-// homes computes a row's region in SQL, like geo.Placement.Home, as far as the bytes of the key determine it. Two kinds
-// of rows count as rows of the first region: rows placed by the hash of a text (names of customers), and rows that are
-// everywhere. This affects only latency.
+// homes computes the home region of a row in SQL. The result equals geo.Placement.Home if the bytes of the key
+// determine the home. Two other kinds of rows count as rows of the first region: rows placed by the hash of a text
+// (names of customers), and rows that are stored everywhere. The difference affects only latency.
 type homes struct {
 	regions []string
-	// homes is the number of home regions. They are the first regions.
+	// homes is the number of home regions, which are the first elements of regions.
 	homes  int
 	column string
 }
@@ -49,7 +49,7 @@ func newHomes(t *geo.Topology, p *placement) *homes {
 	return &homes{regions: t.Regions, homes: t.Placement().Regions, column: p.column}
 }
 
-// of returns the SQL expression of the region of a row. key is the SQL expression of its key, of type bytea.
+// of returns the SQL expression for the region of a row. key is the SQL expression of the row's key, of type bytea.
 func (h *homes) of(key string) string {
 	var b strings.Builder
 	b.WriteString("case " + homeNumber(key, h.homes))
@@ -68,7 +68,7 @@ func homeNumber(key string, homes int) string {
 	factor := 1 % homes
 	for i := number; i > 0; i-- {
 		sum = append(sum, fmt.Sprintf("get_byte(%s, %d) * %d", key, i, factor))
-		// Reduce each byte's factor modulo homes: the sum of eight such terms fits into SQL's integers.
+		// Reduce each byte's factor modulo homes, so that the sum of the eight terms fits into SQL's integers.
 		factor = factor * 256 % homes
 	}
 	return fmt.Sprintf("case when octet_length(%[1]s) <= %[2]d then 0 when get_byte(%[1]s, 0) & %[3]d <> 0 then 0 else (%[4]s) %% %[5]d end", key, number, txn.Unplaced, strings.Join(sum, " + "), homes)

@@ -19,8 +19,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/target/targettest"
 )
 
-// The SQL expression returns the same home as geo.Placement for every number of homes. Keys whose home SQL cannot
-// determine are in the first region.
+// The SQL expression returns the same home as geo.Placement for every number of homes. A key whose home SQL cannot
+// determine counts as a key of the first region.
 func TestHomeNumber(t *testing.T) {
 	s := postgrestest.Start(t)
 	rng := rand.New(rand.NewPCG(1, 2))

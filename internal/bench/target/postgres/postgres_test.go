@@ -105,7 +105,8 @@ func TestClassify(t *testing.T) {
 	}
 }
 
-// Errors in the location of a database name the field, its value and a remedy. They leave no data in the database.
+// Errors in the location of a database name the field, its value and a remedy. A refused Open leaves no data in the
+// database.
 func TestOpenRefuses(t *testing.T) {
 	s := postgrestest.Start(t, "max_connections=30")
 	s.Database(t, "app")
@@ -177,7 +178,7 @@ func TestEndpointsLeadToOneDatabase(t *testing.T) {
 	}
 }
 
-// The schema is dropped if configured, but only with objects that Geobench has created.
+// The schema is dropped if so configured, but only if Geobench has created all objects in it.
 func TestDropSchema(t *testing.T) {
 	s := postgrestest.Start(t)
 	topology := geo.Topology{Regions: []string{"east"}, Partitions: 1, Replicas: 1}
@@ -217,7 +218,7 @@ func TestDropSchema(t *testing.T) {
 	}
 }
 
-// Two runs cannot use the same schema, because each would replace the rows of the other.
+// Two runs cannot use the same schema at the same time, because each would replace the rows of the other.
 func TestSchemaHasOneRun(t *testing.T) {
 	s := postgrestest.Start(t)
 	topology := geo.Topology{Regions: []string{"east"}, Partitions: 1, Replicas: 1}

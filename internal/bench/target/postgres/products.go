@@ -13,10 +13,10 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Product is a database of several servers that speaks PostgreSQL's protocol. It has the differences in statements and
-// answers, taken from the vendor's documentation. These clients have not been run against any vendor's servers yet. The
-// operator deploys the servers for one run at a time. No lock is therefore needed, and the mark of the table reveals
-// another run.
+// Product is a distributed database that speaks PostgreSQL's protocol. Its fields describe how its statements and
+// answers differ from PostgreSQL's, according to the vendor's documentation. This code has not been run against any
+// vendor's servers yet. The operator deploys the servers for one run at a time. No lock is therefore needed, and the
+// mark of the table reveals another run.
 type Product struct {
 	// Engine describes the product's configuration in a manifest.
 	Engine *protocol.Engine
@@ -33,7 +33,7 @@ type Product struct {
 	table, afterwards string
 	// working counts the busy sessions of the application $1.
 	working string
-	// limits is set if the server reports its number of free connections.
+	// limits is set if the server reports its limit on connections and the number in use.
 	limits bool
 	// copyIn are statements that run before each COPY. settle is a statement that runs after the load; %s is the table's
 	// name.
@@ -41,8 +41,8 @@ type Product struct {
 	settle string
 	// settings are the settings of the clients' sessions.
 	settings map[string]string
-	// placement is the method that stores rows in their home regions. It is nil if there is none; unplaced is then the
-	// reason.
+	// placement is the method that stores rows in their home regions, or nil if the product has none. In that case,
+	// unplaced is the reason.
 	placement *placement
 	unplaced  string
 }
@@ -72,8 +72,8 @@ var CockroachDB = newProduct(Product{
 	},
 }, "cockroachdb", []string{Serializable, ReadCommitted}, map[string]string{RepeatableRead: "CockroachDB runs such transactions at another level"})
 
-// YugabyteDB hashes a primary key unless the key declares an order; scans need the order. Each tablet server knows only
-// its own sessions. There is no VACUUM. READ COMMITTED is executed as snapshot isolation, which is stronger, unless the
+// YugabyteDB hashes a primary key unless the key declares an order, which scans need. Each tablet server knows only its
+// own sessions. There is no VACUUM. READ COMMITTED is executed as snapshot isolation, which is stronger, unless the
 // servers set yb_enable_read_committed_isolation.
 var YugabyteDB = newProduct(Product{
 	name:   "YugabyteDB",
@@ -84,9 +84,9 @@ var YugabyteDB = newProduct(Product{
 	unplaced: "a table there is put into regions by partitions of a column of its key, and keys here have none of their home",
 }, "yugabytedb", []string{RepeatableRead, Serializable, ReadCommitted}, nil)
 
-// Citus clients connect to the coordinator, which knows their sessions. A commit that the coordinator has sent to the
-// workers and that is still unanswered is a prepared transaction there. The table becomes a distributed table. Each
-// server has its own snapshot, so a transaction over several servers is guaranteed only READ COMMITTED.
+// Citus clients connect to the coordinator, which knows all sessions. A commit in progress is a prepared transaction on
+// the workers, so prepared transactions count as work. The table becomes a distributed table. Each server has its own
+// snapshot, so a transaction over several servers is guaranteed only READ COMMITTED.
 var Citus = newProduct(Product{
 	name:       "Citus",
 	look:       "select citus_version(), ''",
@@ -105,7 +105,7 @@ var Citus = newProduct(Product{
 // Products lists all products, sorted by the names of their engines.
 var Products = []*Product{Citus, CockroachDB, YugabyteDB}
 
-// indexScans are settings of clients' sessions that keep plans from reading a whole table.
+// indexScans are settings of clients' sessions that keep plans from scanning a whole table.
 var indexScans = map[string]string{"enable_seqscan": "off", "enable_bitmapscan": "off", "plan_cache_mode": "force_generic_plan"}
 
 func newProduct(p Product, name string, isolations []string, instead map[string]string) *Product {

@@ -84,8 +84,8 @@ func TestCitus(t *testing.T) {
 	}
 }
 
-// A server of another product is refused before anything is created, with an error that names it. A level that the
-// product does not support is refused, too.
+// A server of another product is refused before anything is created, with an error that names the server's product. A
+// level that the product does not support is refused, too.
 func TestProductsRefuse(t *testing.T) {
 	s := postgrestest.Start(t)
 	p := targettest.Plan(t, "postgres", "{smallbank: {customers: 100}}", isolation.ReadCommitted)

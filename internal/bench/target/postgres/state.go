@@ -9,8 +9,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// always lists the settings that a result contains whatever their source is. They determine durability, plans and
-// buffers.
+// always lists the settings that every result contains, even if they have their defaults. They determine durability,
+// plans and buffers.
 var always = []string{
 	"fsync", "synchronous_commit", "full_page_writes", "wal_level", "wal_sync_method", "wal_compression", "commit_delay", "commit_siblings", "synchronous_standby_names",
 	"data_checksums", "shared_buffers", "work_mem", "maintenance_work_mem", "effective_cache_size", "random_page_cost", "seq_page_cost", "effective_io_concurrency", "huge_pages", "jit",

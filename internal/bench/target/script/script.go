@@ -1,13 +1,14 @@
 // Package script executes transactions on a database statement by statement in a given order. Each session has a
 // separate connection. Play returns the versions that each transaction read and wrote. An anomaly that a database
-// allows in that order appears every time, as in Hermitage (M. Kleppmann 2014).
+// allows in that order is therefore reproducible, as in Hermitage (M. Kleppmann 2014).
 //
-// A statement may have to wait for another transaction, whose next statement comes later in the script. The script asks
-// the database whether a statement waits; it does not infer this from the duration. It then continues with the other
-// sessions. The transaction's remaining statements follow once the waiting statement is answered.
+// A statement may have to wait for another transaction, whose next statement comes later in the script. The script
+// queries the database whether a statement waits, because the duration does not prove it. If the statement waits, the
+// script continues with the other sessions. The remaining statements of the waiting transaction follow once the waiting
+// statement is answered.
 //
-// The script's clock advances by a millisecond per statement. One transaction was answered before another was sent if
-// and only if the script had them in this order.
+// The script's clock advances by a millisecond per statement. In the recorded times, transaction A is answered before
+// transaction B is sent if and only if this was so in the script.
 package script
 
 import (
@@ -50,7 +51,8 @@ type Transaction struct {
 	// After lists the indexes of earlier transactions, of any session, that must be answered first.
 	After []int
 	// Run is the transaction's body. Each call of the Ctx is a statement. If Run returns an error, the transaction is
-	// rolled back; otherwise it is committed. Either end takes a step, too. Run must not wait for other transactions.
+	// rolled back; otherwise it is committed. The commit or rollback takes a step, too. Run must not wait for other
+	// transactions.
 	Run func(c txn.Ctx) error
 }
 
@@ -58,7 +60,7 @@ type Transaction struct {
 // database has aborted are skipped.
 type Step int
 
-// CatchUp is a step after which clients of every region can read all earlier commits.
+// CatchUp is a step that waits until clients of every region can read all earlier commits.
 const CatchUp Step = -1
 
 // Steps parses steps from words. A word is the index of a transaction, or = for CatchUp.
@@ -84,19 +86,19 @@ type Played struct {
 	Status txn.Status
 	// Cause is the cause of an abort: CauseConflict, or CauseProcedure if Run returned an error.
 	Cause txn.Cause
-	// Ops are the reads and writes of a committed transaction. The version that a write replaced is known only if the
-	// transaction has read the row.
+	// Ops are the reads and writes of a committed transaction. If the transaction wrote a row without reading it first,
+	// the version that the write replaced is unknown.
 	Ops []history.Op
 	// Waited is set if a statement waited for another transaction.
 	Waited bool
 }
 
 const (
-	// soon is the time that a statement has before the script asks whether it waits. again is the interval of further
-	// queries.
+	// soon is the time after which the script first queries the database whether an unanswered statement waits. again is
+	// the interval between further queries.
 	soon  = 20 * time.Millisecond
 	again = 5 * time.Millisecond
-	// Patience is the timeout of a statement that does not wait for others, and of a wait that all sessions take part in.
+	// Patience is the timeout of a statement that does not wait for other transactions, and of a deadlock of all sessions.
 	// It is longer than InnoDB's lock wait timeout of 50 s.
 	Patience = 70 * time.Second
 	// rollbackWithin is the timeout of a rollback.
@@ -172,13 +174,14 @@ func (p *player) tick() time.Duration {
 
 func (p *player) play(ctx context.Context) error {
 	for len(p.steps) > 0 {
-		// The first possible step keeps the script's order, except that steps of waiting transactions are overtaken.
+		// The first possible step is taken, so that the script's order is kept, except that other steps overtake the steps of
+		// waiting transactions.
 		i := slices.IndexFunc(p.steps, p.possible)
 		if i < 0 {
 			if !p.waits() {
 				return fmt.Errorf("step %d waits for a transaction that has no steps left", p.steps[0])
 			}
-			// All sessions with remaining steps wait for each other. The database must resolve the deadlock.
+			// All sessions with remaining steps wait for each other, so the database must resolve the deadlock.
 			if err := p.take(ctx, Patience); err != nil {
 				return err
 			}
@@ -215,8 +218,8 @@ func (p *player) waits() bool {
 	return slices.ContainsFunc(p.runs, func(r *run) bool { return r.state == waiting })
 }
 
-// possible reports whether a step can be taken: the transactions that must precede it are answered, and its own
-// previous statement is finished.
+// possible reports whether a step can be taken: all transactions that must precede it are answered, and the
+// transaction's previous statement is finished.
 func (p *player) possible(s Step) bool {
 	if s == CatchUp {
 		return true
@@ -264,7 +267,7 @@ func (p *player) settle(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			// The wait may end later; once another transaction is answered, take sets the state back to flying.
+			// The wait may end later: take sets the state back to flying when another transaction is answered.
 			if waits {
 				r.state, r.played.Waited = waiting, true
 			} else if time.Since(begin) > Patience {
@@ -297,9 +300,9 @@ func (p *player) take(ctx context.Context, within time.Duration) error {
 			return nil
 		}
 		r.played.Answered = now
-		// An aborted transaction may have steps left, which must not block the script.
+		// An aborted transaction may have remaining steps. Delete them, so that they do not block the script.
 		p.steps = slices.DeleteFunc(p.steps, func(s Step) bool { return s == Step(e.txn) })
-		// Transactions that waited for this one may continue, so ask about them again.
+		// Transactions that waited for this transaction may continue, so query their state again.
 		for _, other := range p.runs {
 			if other.state == waiting {
 				other.state = flying
@@ -322,8 +325,8 @@ type run struct {
 	s    *Session
 	p    *player
 	step chan struct{}
-	// Only the player uses state. The goroutine sets played.Status, Cause and Ops before the transaction is answered; the
-	// player sets the other fields of played.
+	// Only the player uses state. The goroutine sets played.Status, played.Cause and played.Ops before the transaction is
+	// answered. The player sets the other fields of played.
 	state  state
 	played Played
 
@@ -387,8 +390,8 @@ type access struct {
 	ctx context.Context
 }
 
-// do executes a statement at its step. No statement follows a failed one, whose error becomes the result of the
-// transaction.
+// do executes a statement at its step. After a failed statement, no further statement is executed, and the error
+// becomes the result of the transaction.
 func (r *access) do(statement func(target.Statement) error) error {
 	if r.err != nil {
 		return r.err

@@ -100,8 +100,8 @@ func (c *connection) end(commit bool) error {
 func (c *connection) Commit(context.Context) error   { return c.end(true) }
 func (c *connection) Rollback(context.Context) error { return c.end(false) }
 
-// play executes one transaction per element of rows, each in a separate session. Each transaction writes the rows that
-// the letters of its element name.
+// play executes one transaction per element of rows, each in a separate session. The letters of an element are the rows
+// that its transaction writes.
 func play(t *testing.T, fails []error, rows []string, steps string) ([]script.Played, *locking, error) {
 	t.Helper()
 	db := &locking{rows: map[txn.Key][]byte{}, locks: map[txn.Key]*connection{}}
@@ -192,7 +192,7 @@ func TestUnplayable(t *testing.T) {
 	}
 }
 
-// Stamped returns what Stamp was given. A missing row counts as the initial version.
+// Stamped returns the arguments of Stamp. A missing row counts as the initial version.
 func TestStamp(t *testing.T) {
 	if v, writer, nth := script.Stamped(script.Stamp([]byte("v"), 7, 2)); string(v) != "v" || writer != 7 || nth != 2 {
 		t.Error(v, writer, nth)

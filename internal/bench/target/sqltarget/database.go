@@ -51,8 +51,8 @@ type database[C Conn] struct {
 	data      target.Dataset
 
 	mu sync.Mutex
-	// asked has the query connection of each endpoint. The first connection has the lock of the place. An entry is not
-	// open if its connection has not been dialed or has broken. servers lists the first endpoint of each server.
+	// asked contains the query connection of each endpoint. The first connection holds the lock of the place. An entry is
+	// not open if its connection has not been dialed yet or has broken. servers lists the first endpoint of each server.
 	asked   []asked[C]
 	servers []int
 	// serverOf maps each endpoint to the first endpoint of the same server.
@@ -68,8 +68,10 @@ type asked[C Conn] struct {
 func Session() string { return "geobench-" + strings.ToLower(rand.Text()) }
 
 // Open opens a database for topology t, whose regions are the regions of the endpoints of s. It checks that the
-// database is usable, and creates the table. An error in the manifest is a *target.FieldError; Open then leaves no
-// objects in the database. The caller closes the database. session is a name from Session.
+// database is usable, and creates the table. session is a name from Session. The caller closes the database.
+//
+// If the manifest does not match the database, the error is a *target.FieldError, and Open leaves no objects in the
+// database.
 func Open[C Conn](ctx context.Context, t *geo.Topology, s Server, o Options, d Dialect[C], session string) (Database, error) {
 	db := newDatabase(t, s, o, d, session)
 	if err := db.open(ctx); err != nil {
@@ -155,8 +157,8 @@ func (d *database[C]) open(ctx context.Context) error {
 	if err := d.makeTable(ctx, d.asked[0].c); err != nil {
 		return err
 	}
-	// A round trip and a version do not prove that two addresses lead to one database. The mark does: it is unique to
-	// this run.
+	// Equal versions do not prove that two addresses lead to one database. The mark does, because it is unique to this
+	// run.
 	for i, e := range d.server.Endpoints[1:] {
 		if err := d.sameDatabase(ctx, d.asked[i+1].c, e); err != nil {
 			return err
@@ -165,7 +167,7 @@ func (d *database[C]) open(ctx context.Context) error {
 	return d.keepServers()
 }
 
-// keepServers keeps the first connection to each server and closes the others.
+// keepServers keeps the first connection to each server and closes all other connections.
 func (d *database[C]) keepServers() error {
 	var err error
 	for i := range d.asked {
@@ -270,10 +272,10 @@ func (d *database[C]) Close() error {
 	return errors.Join(err, d.unlock(), d.endAll())
 }
 
-// reach returns the query connection to an endpoint. It reconnects if the connection has broken. A broken connection
-// loses the lock of the place. The mark of the table then shows whether another run has used the place since.
+// reach returns the query connection to an endpoint. It reconnects if the connection has broken, which also loses the
+// lock of the place. The mark of the table then shows whether another run has used the place in the meantime.
 func (d *database[C]) reach(ctx context.Context, endpoint int) (c C, err error) {
-	// a.c is the zero value unless open is set; calling Broken on it could panic.
+	// If open is not set, a.c is the zero value, and calling Broken on it could panic.
 	if a := d.asked[endpoint]; a.open && !a.c.Broken() {
 		return a.c, nil
 	}
@@ -283,7 +285,7 @@ func (d *database[C]) reach(ctx context.Context, endpoint int) (c C, err error) 
 	if err != nil {
 		return c, err
 	}
-	// The lock was lost with the old connection, so another run may have taken the place since.
+	// The lock was lost with the old connection, so another run may have taken the place in the meantime.
 	if err := d.sameDatabase(ctx, c, e); err != nil {
 		return c, errors.Join(err, c.Close())
 	}
@@ -318,8 +320,8 @@ func (d *database[C]) ask(ctx context.Context, endpoint int, question func(C) er
 		if err != nil {
 			return err
 		}
-		// An idle connection may have broken long ago, which only its next use shows. A second broken connection is an
-		// error.
+		// An idle connection may have broken long ago, which is detected only at its next use. Hence one retry; a second
+		// broken connection is an error.
 		if err = question(c); err == nil || !again || !c.Broken() || ctx.Err() != nil {
 			return err
 		}
@@ -350,8 +352,8 @@ func (d *database[C]) Layout() geo.Layout { return d.topology.Whole(0) }
 // Status implements target.Database.
 func (d *database[C]) Status(context.Context) ([]admin.Status, error) { return nil, nil }
 
-// Activity implements target.Database. It asks the servers, because a transaction whose connection broke may still be
-// running there.
+// Activity implements target.Database. It queries the servers, because a transaction whose connection broke may still
+// be running there.
 func (d *database[C]) Activity(ctx context.Context) (a target.Activity, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, Silence, fmt.Errorf("the server did not say within %v what it works on", Silence))
 	defer cancel()
@@ -369,8 +371,8 @@ func (d *database[C]) Activity(ctx context.Context) (a target.Activity, err erro
 			return target.Activity{}, fmt.Errorf("%s: %w", d.server.Endpoints[endpoint].Address, causeOf(ctx, err))
 		}
 	}
-	// The two counts overlap, so they are not added: a client's transaction usually is also a session at work. The larger
-	// counts, because servers may not show a transaction yet, or may still run a transaction whose client is gone.
+	// The two counts overlap, because a transaction of a client is usually also a busy session. Return the larger count: a
+	// server may not show a transaction yet, or may still run a transaction whose client has disconnected.
 	a.Pending = max(a.Pending, int(d.pending.Load()))
 	return a, nil
 }
@@ -423,7 +425,7 @@ func (d *database[C]) Audit(ctx context.Context, _ func(geo.NodeID) bool) ([][]s
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	// The audit of a large table may take any time, so only the time without a row is bounded.
+	// The audit of a large table may take arbitrarily long, so limit only the time without a row.
 	hung := time.AfterFunc(Silence, func() { cancel(fmt.Errorf("the server has said nothing for %v", Silence)) })
 	defer hung.Stop()
 	d.mu.Lock()
@@ -449,11 +451,11 @@ func (d *database[C]) Audit(ctx context.Context, _ func(geo.NodeID) bool) ([][]s
 }
 
 // calm sends a query to the first endpoint, and repeats it up to four times after conflicts. A database that orders
-// transactions by time may refuse a large read that finds rows with uncertain timestamps.
+// transactions by timestamp may abort a large read that finds rows with uncertain timestamps.
 func (d *database[C]) calm(ctx context.Context, question func(C) error) (err error) {
 	const times = 5
 	for range times {
-		// Only conflicts are repeated: any other error would recur.
+		// Retry only after conflicts, because any other error would recur.
 		if err = d.ask(ctx, 0, question); err == nil || d.dialect.Classify(err).Cause != txn.CauseConflict {
 			return err
 		}
@@ -473,18 +475,18 @@ func causeOf(ctx context.Context, err error) error {
 }
 
 const (
-	// chunk is the approximate number of bytes of rows in one unit of loading. loadersMost is the maximum number of
-	// connections that load concurrently. They keep the server busy without overloading it.
+	// chunk is the approximate size in bytes of the rows that are loaded together. loadersMost is the maximum number of
+	// connections that load concurrently; it keeps the server busy without overloading it.
 	chunk       = 256 << 10
 	loadersMost = 8
 )
 
 // Load implements target.Database. It loads over several connections to the first endpoint. An operation has no
-// deadline as long as the server answers pings.
+// deadline while the server still answers pings.
 func (d *database[C]) Load(ctx context.Context, data target.Dataset) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	// Check before Empty: a data set that is refused must not cost the existing rows.
+	// Check before Empty: refusing a data set must not destroy the existing rows.
 	if f, ok := any(d.dialect).(Fitter); ok {
 		if err := f.Fits(d.topology, data); err != nil {
 			return err
@@ -520,8 +522,8 @@ func (d *database[C]) Load(ctx context.Context, data target.Dataset) error {
 	return nil
 }
 
-// ordered runs an unbounded operation on the server of an endpoint. Meanwhile it pings the server over a second
-// connection, because no clients are connected yet that would notice a failure.
+// ordered runs an operation of unbounded duration on the server of an endpoint. Meanwhile it pings the server over a
+// second connection. No clients are connected yet, so nothing else would detect a failure.
 func (d *database[C]) ordered(ctx context.Context, endpoint int, order func(context.Context, C) error) error {
 	c, err := d.reach(ctx, endpoint)
 	if err != nil {

@@ -27,8 +27,8 @@ type Made struct {
 	Place, Table bool
 }
 
-// Dialect is the part of a target that is specific to one kind of database. C is its query connection. One goroutine at
-// a time calls its methods, except for Connect, Copy, CatchUp and Classify.
+// Dialect is the part of a target that is specific to one kind of database. C is the type of its query connections.
+// Only one goroutine at a time calls the methods, except for Connect, Copy, CatchUp and Classify.
 type Dialect[C Conn] interface {
 	// Name returns the kind of server, and IsolationName the isolation level's name in SQL.
 	Name() string
@@ -49,7 +49,7 @@ type Dialect[C Conn] interface {
 	// Look inspects an endpoint. It returns the server's name and version, and an identifier that differs between
 	// servers. If the server cannot be used, it returns a *target.FieldError.
 	Look(ctx context.Context, c C, e Endpoint) (version, server string, err error)
-	// Left is the number of connections that the server has left, without this run's connections.
+	// Left returns the number of connections that the server can still accept, not counting this run's connections.
 	Left(ctx context.Context, c C) (int, error)
 	// Lock takes the lock of the place for connection c. It returns false if another run has the lock.
 	Lock(ctx context.Context, c C) (bool, error)
@@ -79,8 +79,8 @@ type Dialect[C Conn] interface {
 	Rows(ctx context.Context, c C, f func(k, value []byte)) error
 }
 
-// Former is a Dialect that supports FormSQL as Options.Form. Its client connections then begin statements that
-// implement target.Caller. One goroutine at a time calls its methods, except for CopyInto and Finish.
+// Former is a Dialect that supports FormSQL as Options.Form. The statements of its client connections then implement
+// target.Caller. Only one goroutine at a time calls the methods, except for CopyInto and Finish.
 type Former[C Conn] interface {
 	Dialect[C]
 	// MakeTables creates the tables of a form, without keys, and marks each table like Make. It fails if a table of the

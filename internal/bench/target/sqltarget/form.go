@@ -41,7 +41,7 @@ func (d *database[C]) formOf(w workload.Workload) (*sqlform.Form, error) {
 }
 
 // former returns the dialect as a Former. Dialects without SQL forms do not offer the value FormSQL, so the assertion
-// holds.
+// cannot fail.
 func (d *database[C]) former() Former[C] { return d.dialect.(Former[C]) }
 
 // formed creates the tables of a form, and returns the function that loads them.
@@ -58,8 +58,8 @@ func (d *database[C]) loaders() int {
 	return min(loadersMost, 2*runtime.GOMAXPROCS(0), d.options.Connections)
 }
 
-// loadForm loads the tables. It then builds their keys, which is faster than maintaining the keys for each row. The
-// foreign keys follow.
+// loadForm loads the tables, then builds their keys, and finally adds the foreign keys. Building the keys last is
+// faster than maintaining them for each row.
 func (d *database[C]) loadForm(ctx context.Context, form *sqlform.Form, data target.Dataset) error {
 	if err := d.copyInto(ctx, form, data); err != nil {
 		return err
@@ -75,7 +75,7 @@ func (d *database[C]) loadForm(ctx context.Context, form *sqlform.Form, data tar
 	if err := g.Wait(); err != nil {
 		return err
 	}
-	// Only now do all tables have their keys, which foreign keys refer to.
+	// Foreign keys refer to keys of other tables, so all tables must have their keys first.
 	return d.beside(ctx, func(c C) error {
 		if d.options.ForeignKeys {
 			if err := f.Refer(ctx, c, form); err != nil {
@@ -96,7 +96,7 @@ func (d *database[C]) beside(ctx context.Context, do func(c C) error) error {
 	return do(c)
 }
 
-// copyInto splits the workload's rows into columns. Meanwhile several connections load the completed chunks, which may
+// copyInto converts the workload's rows to columns. Meanwhile several connections load the completed chunks, which may
 // belong to different tables.
 func (d *database[C]) copyInto(ctx context.Context, form *sqlform.Form, data target.Dataset) error {
 	chunks := make(chan Chunk)
@@ -114,7 +114,7 @@ func (d *database[C]) copyInto(ctx context.Context, form *sqlform.Form, data tar
 			if len(columns[table].Bytes) == 0 {
 				return
 			}
-			// If a loader fails, ctx is canceled and possibly nothing receives chunks any longer.
+			// If a loader fails, ctx is canceled, and there may be no goroutine left that receives chunks.
 			select {
 			case chunks <- Chunk{table, columns[table].Bytes}:
 				if data.Progress != nil {
@@ -122,8 +122,8 @@ func (d *database[C]) copyInto(ctx context.Context, form *sqlform.Form, data tar
 				}
 			case <-ctx.Done():
 			}
-			// The receiver owns the sent bytes, so the next chunk needs a new buffer. The extra eighth leaves room for the
-			// row that completes the chunk.
+			// The receiver owns the sent bytes, so the next chunk needs a new buffer. The additional eighth of its capacity
+			// leaves room for the row that completes the chunk.
 			columns[table] = sqlform.Columns{Bytes: make([]byte, 0, chunk+chunk/8)}
 		}
 		var draft sqlform.Columns
@@ -160,7 +160,7 @@ func (d *database[C]) copyInto(ctx context.Context, form *sqlform.Form, data tar
 	return g.Wait()
 }
 
-// auditForm has the database compute the sums of its tables. The result is a single copy, without nodes.
+// auditForm makes the database compute the sums of its tables. The result has a single copy without nodes.
 func (d *database[C]) auditForm(ctx context.Context) ([][]store.ShardSums, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

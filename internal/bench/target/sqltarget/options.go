@@ -71,8 +71,8 @@ var (
 		Doc: "whether the tables of form SQL have the foreign keys of their specification"}
 )
 
-// ProceduresOnly returns the parameter form of an engine that supports no workload's own SQL. why is the reason, as the
-// first words of the error message.
+// ProceduresOnly returns the parameter form of an engine that does not support workloads' own SQL. why is the reason,
+// worded as the beginning of the error message.
 func ProceduresOnly(why string) protocol.Parameter {
 	return protocol.Parameter{Name: FormParameter, Default: FormProcedures, OneOf: []string{FormProcedures},
 		Instead: map[string]string{FormSQL: why + "; use " + FormProcedures},
@@ -84,14 +84,14 @@ var Placement = protocol.Parameter{Name: PlacementParameter, Default: PlacementO
 	Doc: "where rows are: Ownership has the database put them where it likes, so that a home says who works on a row; Homes has it keep them in the region of their home"}
 
 // OwnershipOnly returns the parameter placement of an engine that cannot store rows in their home regions. why is the
-// reason, as the first words of the error message.
+// reason, worded as the beginning of the error message.
 func OwnershipOnly(why string) protocol.Parameter {
 	return protocol.Parameter{Name: PlacementParameter, Default: PlacementOwnership, OneOf: []string{PlacementOwnership},
 		Instead: map[string]string{PlacementHomes: why + "; use " + PlacementOwnership},
 		Doc:     "where rows are: the database puts them where it likes, and a home says who works on a row"}
 }
 
-// Unlimited is the number of free connections that Dialect.Left returns for a server without a reported limit.
+// Unlimited is the number of free connections that Dialect.Left returns for a server that reports no limit.
 const Unlimited = math.MaxInt32
 
 // Options configures the use of a database, except for its location.

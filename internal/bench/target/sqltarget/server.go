@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// ConnectWithin is the timeout for opening a connection. Silence is the timeout for an answer to a request larger
-	// than a client's transaction.
+	// ConnectWithin is the timeout for opening a connection. Silence is the timeout for the answer to a request that does
+	// more work than a client's transaction.
 	ConnectWithin = 10 * time.Second
 	Silence       = 15 * time.Second
 	// CloseBound is the timeout for closing a connection.
@@ -30,9 +30,9 @@ type Server struct {
 	// Endpoints are the addresses to which the clients of each region connect, by geo.Region. All lead to the same
 	// database.
 	Endpoints []Endpoint
-	// Database is the database's name; the dialect defines the meaning of an empty name.
+	// Database is the name of the database. The dialect defines the meaning of an empty name.
 	Database string
-	// User and Password are the credentials. If they are empty, the environment variables of the database's usual clients
+	// User and Password are the credentials. If they are empty, the environment variables of the database's own clients
 	// apply.
 	User, Password string
 	// CAFile is a file with the CA certificates that verify the server's certificate. If it is empty, the system's roots
@@ -40,8 +40,8 @@ type Server struct {
 	CAFile string
 }
 
-// Endpoint is a region and the address of its clients' server: host:port or, in some dialects, the folder of a Unix
-// socket and the port.
+// Endpoint is a region and the address of the server for its clients: host:port or, in some dialects, the folder of a
+// Unix socket and the port.
 type Endpoint struct {
 	Region, Address string
 }
@@ -108,8 +108,8 @@ func TLSConfig(s *Server, host, mode string) (*tls.Config, error) {
 		c.InsecureSkipVerify = true
 	case TLSVerifyCA: // verify the chain, but not the host name
 		roots := c.RootCAs
-		// This turns off the verification by crypto/tls, which includes the name; VerifyConnection verifies the chain
-		// instead.
+		// InsecureSkipVerify turns off the verification by crypto/tls, which includes the host name. VerifyConnection
+		// verifies the chain instead.
 		c.InsecureSkipVerify = true
 		c.VerifyConnection = func(state tls.ConnectionState) error {
 			options := x509.VerifyOptions{Roots: roots, Intermediates: x509.NewCertPool()}

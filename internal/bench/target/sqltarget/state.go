@@ -8,13 +8,14 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// Stater is a Dialect that reports the settings of its servers. State is called with a new connection, so that the
-// defaults of users and databases apply as in any new session. It returns nil if the server reports no settings.
+// Stater is a Dialect that reports the settings of its servers. State gets a new connection, so that the defaults of
+// users and databases apply as in any new session. It returns nil if the server reports no settings.
 type Stater[C Conn] interface {
 	State(ctx context.Context, c C) (*result.Server, error)
 }
 
-// Unlocker is a Dialect whose Lock acquires more than a lock of the connection. Unlock releases the rest.
+// Unlocker is a Dialect whose Lock acquires something that outlives the connection, such as a lease. Unlock releases
+// it.
 type Unlocker interface {
 	Unlock() error
 }

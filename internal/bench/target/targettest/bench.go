@@ -30,7 +30,7 @@ func Median(x []float64) float64 {
 	return x[len(x)/2]
 }
 
-// CPU returns the CPU time of this process or of its terminated children, as who selects (getrusage).
+// CPU returns the CPU time of this process or of its terminated children. who selects between them, as in getrusage(2).
 func CPU(b *testing.B, who int) time.Duration {
 	b.Helper()
 	var u syscall.Rusage
@@ -40,7 +40,7 @@ func CPU(b *testing.B, who int) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// FormClients is the number of clients in CompareForms. Each has a connection.
+// FormClients is the number of clients in CompareForms. Each client has its own connection.
 const FormClients = 8
 
 // FormPlan returns a plan of TPC-C with two warehouses of full size.
@@ -59,8 +59,8 @@ func FormPlan(b *testing.B) *plan.Plan {
 	return &plan.Plan{Topology: topology, Workload: w}
 }
 
-// TerminalPlan returns a plan of FormPlan's TPC-C with the given number of clients. From the start, they have the
-// keying and think times of the specification's terminals (5.2.5.7).
+// TerminalPlan returns a plan of FormPlan's TPC-C with the given number of clients. The clients have the keying and
+// think times of the specification's terminals (5.2.5.7), from the first transaction on.
 func TerminalPlan(b *testing.B, engine string, terminals int, lasts time.Duration) *plan.Plan {
 	b.Helper()
 	documents, problems := manifest.Split("terminals", fmt.Appendf(nil, `apiVersion: geobench.dev/v1alpha1

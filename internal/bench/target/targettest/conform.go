@@ -111,7 +111,8 @@ spec:
 }
 
 // Judge fails the test unless the run passed with at least 10 committed transactions. No transaction may fail because
-// of the database, since the test provokes no failures. It logs the checks, and the uncommitted transactions by reason.
+// of the database, because the test provokes no failures. It logs the checks, and the uncommitted transactions by
+// reason.
 func Judge(t *testing.T, d *result.Document) {
 	t.Helper()
 	if d.Verdict != v1alpha1.VerdictPassed || d.Summary.Committed < 10 {

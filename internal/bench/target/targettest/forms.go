@@ -78,9 +78,11 @@ var LosingSpecs = map[string]string{
 	"deposits": "{smallbank: {customers: 100, hotPercent: 90, mix: {balance: 0, writeCheck: 0, depositChecking: 40, transactSavings: 20, amalgamate: 40}}}",
 }
 
-// FormsAgree runs the same transactions on two databases of a plan, as procedures on one and as SQL on the other. It
-// fails unless both have the same outcomes, rows and audits. rows calls put with each row of the procedures, in
-// hexadecimal digits. It returns the rows of SQL by table name, in the format of COPY.
+// FormsAgree runs the same transactions on two databases of a plan: as procedures on the first, and as SQL on the
+// second. It fails unless both databases return the same outcomes and have the same rows and audits.
+//
+// rows calls put with each row of the first database, in hexadecimal digits. It returns the rows of the second database
+// by table name, in the format of COPY.
 func FormsAgree(t *testing.T, p *plan.Plan, procedures, sql sqltarget.Database, rows func(put func(k, value string)) map[string][]string) {
 	t.Helper()
 	dbs := []sqltarget.Database{procedures, sql}
@@ -176,8 +178,8 @@ func FormHolds(t *testing.T, p *plan.Plan, db sqltarget.Database) {
 	}
 }
 
-// FormLosesMoney runs a plan of LosingSpecs on a database that loses updates, but verifies serializability. Both the
-// sums and the history must show the loss.
+// FormLosesMoney runs a plan of LosingSpecs, whose verification demands serializability, on a database that loses
+// updates. Both the sums and the history must show the loss.
 func FormLosesMoney(t *testing.T, p *plan.Plan, db sqltarget.Database) {
 	t.Helper()
 	d, err := inprocess.On(t.Context(), p, db, nil)
@@ -201,14 +203,14 @@ type FormLoad[O any] struct {
 	What   string
 	Plan   *plan.Plan
 	Change func(*O)
-	// Meanwhile is SQL that another user executes after the database was opened. Refused is a part of the load's expected
-	// error, or "" if the load must succeed.
+	// Meanwhile is SQL that another user executes after the database was opened. Refused is a substring of the load's
+	// expected error, or "" if the load must succeed.
 	Meanwhile, Refused string
 	Want               string
 }
 
-// FormLoads runs the cases one after another, and opens the database for each. run executes SQL as another user, and
-// there lists the tables.
+// FormLoads runs the cases one after another, and opens the database for each case. run executes SQL as another user.
+// there returns the names of the tables in the database.
 func FormLoads[O any](t *testing.T, cases []FormLoad[O], options func() O, open func(*plan.Plan, O) (sqltarget.Database, error), run func(sql string), there func() []string) {
 	t.Helper()
 	for _, tc := range cases {
@@ -298,7 +300,7 @@ var roundTrips = map[string][]int64{
 
 // RoundTrips executes the steps of a transaction: begin, read a row, write it, read another row, commit. It fails
 // unless the steps send the numbers of messages in want. sent returns the number of messages that clients have sent so
-// far; they send each after the answer to the previous one.
+// far. A client waits for each answer before it sends the next message, so a message is a round trip.
 func RoundTrips(t *testing.T, clients *target.Statements, sent func() int64, want [5]int64) {
 	t.Helper()
 	c, err := clients.Connect(t.Context())
@@ -326,9 +328,9 @@ func RoundTrips(t *testing.T, clients *target.Statements, sent func() int64, wan
 	}
 }
 
-// FormRoundTrips runs transactions of a plan of FormSpecs, one after another. It fails unless each takes an allowed
-// number of round trips, plus more. sent returns the number of messages that clients have sent so far; they send each
-// after the answer to the previous one.
+// FormRoundTrips runs transactions of a plan of FormSpecs, one after another. It fails unless each transaction takes an
+// allowed number of round trips, plus more. sent returns the number of messages that clients have sent so far. A client
+// waits for each answer before it sends the next message.
 func FormRoundTrips(t *testing.T, p *plan.Plan, clients *target.Statements, more int64, sent func() int64) {
 	t.Helper()
 	const terminals, known, transactions, rare = 20, 200, 800, 10
@@ -406,9 +408,9 @@ func (s spoiled) Rows(c geo.Cell, put func(k txn.Key, value []byte)) {
 	})
 }
 
-// AuditsAgree loads TPC-C with some wrong rows. It fails unless the audit in SQL equals the result of Audit over the
-// rows: the same sums under the same names. It also fails unless each of the twelve consistency conditions was
-// violated. The database has no foreign keys.
+// AuditsAgree loads TPC-C with some wrong rows. It fails unless the audit in SQL returns the same sums under the same
+// names as Audit over the rows. It also fails unless each of the twelve consistency conditions was violated at least
+// once. The database has no foreign keys.
 func AuditsAgree(t *testing.T, p *plan.Plan, db sqltarget.Database) {
 	t.Helper()
 	found := map[string]bool{}

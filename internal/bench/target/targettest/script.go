@@ -16,9 +16,10 @@ import (
 	"github.com/geobench/geobench/internal/bench/target/sqltarget"
 )
 
-// Script executes transactions statement by statement, in an order that the test determines, each client over a
-// separate connection. It records the history of the values that they read. An anomaly that a database allows appears
-// every time, in a history without other transactions. The script's clock advances by a millisecond per step.
+// Script executes transactions statement by statement, in an order that the test determines. Each client has a separate
+// connection. The script records the history of the values that the transactions read. An anomaly that the database
+// allows is therefore reproducible, and no other transaction is in the history. The script's clock advances by a
+// millisecond per step.
 type Script struct {
 	t       testing.TB
 	ctx     context.Context
@@ -154,10 +155,11 @@ func (c *ScriptClient) Commit() bool {
 	return true
 }
 
-// writerMark is the prefix of values that a script has written. Loaded values do not have it.
+// writerMark is the prefix of values that a script has written. Loaded values do not have this prefix.
 const writerMark = "written by "
 
-// scripted is the recorder's view of a transaction. It stores the ID of the writer as the value of a row.
+// scripted is the recorder's view of a transaction. A write stores the ID of the writing transaction as the value of
+// the row.
 type scripted struct{ c *ScriptClient }
 
 func (x scripted) Get(k txn.Key) ([]byte, error) {

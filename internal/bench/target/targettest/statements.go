@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	// table has the rows of these checks; no workload uses it.
+	// table contains the rows of these checks. No workload uses this table.
 	table = txn.MaxTable
-	// procedureID is not the ID of any workload's procedure, so that no target mistakes these transactions for a
-	// workload's.
+	// procedureID differs from the ID of every workload's procedure, so that no target takes these transactions for
+	// transactions of a workload.
 	procedureID txn.ProcID = 1000
 	// randomTransactions is the number of random transactions that check the statements.
 	randomTransactions = 200
@@ -67,7 +67,7 @@ type client struct {
 	session  target.Session
 	outcomes chan txn.Outcome
 	sent     uint64
-	// body of the next transaction
+	// body is the body of the next transaction.
 	body func(txn.Ctx) error
 	// began, if not nil, receives the context of each Begin.
 	began func(context.Context)
@@ -127,7 +127,7 @@ func (c *client) transact(ctx context.Context, body func(txn.Ctx) error) (txn.Ou
 	}
 }
 
-// commit runs a transaction that has no competitors, and fails unless it commits.
+// commit runs a transaction that has no concurrent transactions. It returns an error unless the transaction commits.
 func (c *client) commit(ctx context.Context, body func(txn.Ctx) error) error {
 	o, err := c.transact(ctx, body)
 	if err == nil && o.Status != txn.Committed {
@@ -266,7 +266,7 @@ func (m *model) transaction(ctx context.Context, c *client) error {
 	return err
 }
 
-// manyRows is the number of rows in a group that is scanned but not written.
+// manyRows is the number of rows in a group that is scanned but not written. It is also the number of that group.
 const manyRows = 100
 
 // member returns the key of row i of a group.
@@ -405,7 +405,8 @@ func same(c txn.Ctx, view *store.View, what string, statement func(txn.Ctx) ([]r
 	return nil
 }
 
-// activity checks that a running transaction counts as pending, and that none does after its session is closed.
+// activity checks that a running transaction counts as pending. After its session is closed, no transaction may count
+// as pending.
 func (x *statements) activity(ctx context.Context) error {
 	c, err := x.loaded(ctx)
 	if err != nil {
@@ -475,8 +476,8 @@ func (x *statements) close(ctx context.Context) error {
 		return err
 	}
 	defer c.session.Close() //nolint:errcheck // no transaction is running
-	// Use each connection twice, and one of them three times: a pool may reuse the connection with the open transaction
-	// last.
+	// Run enough transactions to use each connection at least twice, because a pool may reuse the connection with the open
+	// transaction last.
 	for range 2*x.s.Connections + 1 {
 		var found []byte
 		err := c.commit(ctx, func(c txn.Ctx) error {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestAbortsAreListed checks that each workload lists every reason for which its procedures abort. Unlisted reasons in
-// claims are rejected.
+// TestAbortsAreListed checks that each workload lists every reason for which its procedures abort, because claims about
+// unlisted reasons are rejected.
 func TestAbortsAreListed(t *testing.T) {
 	made := regexp.MustCompile(`txn\.Abort\("([^"]+)"\)`)
 	for i := range table {

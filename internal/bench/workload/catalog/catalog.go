@@ -55,8 +55,8 @@ var table = []entry{
 		social.New, social.TypesOf, social.Never, social.Procedures, social.Aborts),
 }
 
-// of returns the entry of a workload, given the function that selects its spec and the parts of its package. The parts
-// are New, TypesOf, Never, Procedures and Aborts.
+// of returns the entry of a workload. field selects the workload's spec. The other parameters are New, TypesOf, Never,
+// Procedures and Aborts of the workload's package.
 func of[S any, W workload.Workload](name string, field func(*v1alpha1.Workload) *S, bind func(S, uint64, *geo.Topology) (W, error),
 	types func(*S) []string, never func(*S,
 		string) string, procedures func() []*txn.Procedure, aborts []txn.Abort) entry {
@@ -98,7 +98,7 @@ func names() (all []string) {
 }
 
 // Procedures returns the stored procedures of all workloads, each with its traced form. The number of the traced form
-// is larger by history.Traced. Only runs that record a history call it.
+// is larger by history.Traced. Only runs that record a history call the traced forms.
 func Procedures() *txn.Registry {
 	var all []*txn.Procedure
 	for i := range table {
@@ -164,8 +164,8 @@ func Parse(spec json.RawMessage, seed uint64, t *geo.Topology) (workload.Workloa
 	return New(w, seed, t)
 }
 
-// TypesOf returns the names of a workload's transaction types, or nil if no workload is set. It validates objectives
-// before a topology is known.
+// TypesOf returns the names of a workload's transaction types, or nil if no workload is set. It needs no topology, so
+// that objectives can be validated early.
 func TypesOf(spec v1alpha1.Workload) []string {
 	if e := find(&spec); e != nil {
 		return e.types(&spec)

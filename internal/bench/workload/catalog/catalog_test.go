@@ -43,8 +43,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestTable checks that each field of the API has a separate entry, and that the rule that requires exactly one field
-// lists it.
+// TestTable checks that each field of the API has a separate entry, and that the CEL rule that requires exactly one
+// workload lists the field.
 func TestTable(t *testing.T) {
 	fields := reflect.TypeFor[v1alpha1.Workload]()
 	var all, has []string
@@ -157,8 +157,8 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// TestDataSizes: every workload knows how much it loads, and a node takes no less memory for it: a data set that is
-// refused would not fit.
+// TestDataSizes checks that each workload estimates the size of its data, and that a node needs no less memory than
+// estimated. A data set that is refused by the estimate would therefore not have fit.
 func TestDataSizes(t *testing.T) {
 	top := &geo.Topology{Regions: []string{"a", "b", "c"}, Partitions: 2, Replicas: 1}
 	for name, spec := range map[string]string{

@@ -61,7 +61,7 @@ func (w *Micro) Types() []string { return typeNames }
 // TypesOf returns the names of the transaction types.
 func TypesOf(*v1alpha1.Micro) []string { return typeNames }
 
-// Never returns the reason why no transaction of a type runs, or "" if some run.
+// Never returns the reason why no transaction of a type runs, or "" if some transactions of the type run.
 func Never(spec *v1alpha1.Micro, transaction string) string {
 	switch {
 	case transaction == typeNames[typeGlobal] && spec.GlobalPercent == 0, transaction == typeNames[typeLocal] && spec.GlobalPercent == 100:
@@ -92,7 +92,7 @@ func (w *Micro) Size() workload.Size {
 // Everywhere implements workload.Workload. It loads nothing: each row belongs to a cell.
 func (w *Micro) Everywhere(func(txn.Key, []byte)) {}
 
-// KeyName names an item by its number: item(17).
+// KeyName names an item by its number, such as item(17).
 func (w *Micro) KeyName(k txn.Key) string {
 	if _, _, plain := k.Plain(); !plain || k.Table() != table {
 		return k.String()
@@ -112,8 +112,8 @@ func (w *Micro) Audit(rows workload.Rows) map[string]int64 {
 	return map[string]int64{auditUpdates: updates, auditItems: items}
 }
 
-// Verify checks that every copy has all items, and that the sum of their update counts equals the number of committed
-// updates: none was lost or applied twice.
+// Verify checks that every copy has all items. The sum of the update counts must equal the number of committed updates,
+// so that no update was lost or applied twice.
 func (w *Micro) Verify(copies []workload.Copy, ledger workload.Ledger) []workload.Check {
 	checks := []workload.Check{
 		workload.WithinLedger("micro-updates", auditUpdates, 0, copies, ledger[ledgerUpdates]),
@@ -141,8 +141,8 @@ func (w *Micro) NewGenerator(c workload.GeneratorConfig) workload.Generator {
 		committed: workload.NewCommitted(len(typeNames), c.Clients)}
 }
 
-// Next returns a transaction on two items of a cell in the client's region, or on one item there and one item of any
-// other cell.
+// Next returns a transaction on two items of a cell in the client's region, or on one item of such a cell and one item
+// of another cell.
 func (g *generator) Next(client int, elapsed time.Duration, t *txn.Transaction) workload.Request {
 	place, items := g.w.topology.Placement(), uint64(g.w.spec.ItemsPerPartition)
 	kind := typeLocal

@@ -28,8 +28,8 @@ const abortNoItem = txn.Abort("no-item")
 // Procedures returns the stored procedures; there is only one.
 func Procedures() []*txn.Procedure { return []*txn.Procedure{update} }
 
-// keysOf returns the keys of both items. They share one string to save allocations: this runs for every transaction on
-// every node.
+// keysOf returns the keys of both items. They share one string to save allocations, because every node calls it for
+// every transaction.
 func keysOf(args []byte) [itemsPerTransaction]txn.Key {
 	var b [itemsPerTransaction * keySize]byte
 	for i := range itemsPerTransaction {

@@ -14,8 +14,8 @@ import (
 
 func ptr[T any](v T) *T { return &v }
 
-// The numbers of foreign single-home and of dependent transactions match the manifest. The test counts them from the
-// transactions sent.
+// The numbers of foreign single-home transactions and of dependent transactions match the manifest. The test determines
+// the numbers from the transactions that the generator returns.
 func TestKnobs(t *testing.T) {
 	for name, change := range map[string]func(*v1alpha1.RMW){
 		"foreign":   func(s *v1alpha1.RMW) { s.ForeignSingleHomePercent, s.MultiHomePercent = 40, 25 },

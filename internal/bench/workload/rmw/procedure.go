@@ -71,7 +71,7 @@ func (a args) check() error {
 	return nil
 }
 
-// duplicate returns an id that occurs twice; ok is false if there is none.
+// duplicate returns an ID that occurs twice. It returns false if all IDs are different.
 func (a args) duplicate() (uint64, bool) {
 	ids := a[headSize : headSize+8*a.records()]
 	if a.records() > 32 {
@@ -95,8 +95,8 @@ func (a args) duplicate() (uint64, bool) {
 	return 0, false
 }
 
-// keys returns all keys in one string, keySize bytes each, to save allocations: this runs for every transaction on
-// every node.
+// keys returns all keys in one string, keySize bytes each. This saves allocations, because every node calls it for
+// every transaction.
 func (a args) keys() txn.Key {
 	n := a.records()
 	var room [16 * keySize]byte
@@ -128,9 +128,10 @@ var readModifyWrite = &txn.Procedure{
 	Run: func(c txn.Ctx, b []byte) ([]byte, error) { return nil, args(b).run(c, args(b).keys(), nil) },
 }
 
-// dependent is readModifyWrite on one record fewer than its arguments name, and on at least two. The counter of the
-// first record selects the last record from the last two that the arguments name, by being even or odd. The choice is
-// unknown until the first record has been read.
+// dependent is readModifyWrite with a last record that depends on the first record. The last two records in the
+// arguments are candidates. The transaction accesses the second candidate if the counter of the first record is odd,
+// and else the first candidate. The choice is unknown until the first record has been read. Without the unused
+// candidate, there must be at least two records.
 var dependent = &txn.Procedure{
 	ID:   procDependent,
 	Name: "dependent",
@@ -169,11 +170,12 @@ func (a args) mode(i int) txn.Mode {
 	return txn.Read
 }
 
-// run reads the records of keys and writes those with a writing mode. choose, if not nil, returns the last key, given
-// the counter of the first record.
+// run reads the records of keys, and writes the records whose mode includes writing. If choose is not nil, it returns
+// the last key, given the counter of the first record.
 func (a args) run(c txn.Ctx, keys txn.Key, choose func(first uint64) txn.Key) error {
 	n, writes, payload := len(keys)/keySize, a.writes(), a.payloadSize()
-	// The new values share one allocation instead of one per write. It retains at most a few times the live memory.
+	// The new values share one allocation instead of one per write. The whole allocation stays reachable as long as any of
+	// its values, which costs at most a few times the memory of the live values.
 	size := counterSize + payload
 	values := make([]byte, writes*size)
 	first := uint64(0)

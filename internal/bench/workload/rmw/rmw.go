@@ -1,7 +1,7 @@
 // Package rmw is the microbenchmark of Detock (Nguyen, Miller, Abadi: "Detock: High Performance Multi-region
 // Transactions at Scale", SIGMOD 2023, section 5.1; `basic` in its repository). Transactions read and write a fixed
 // number of random records. The shares of multi-home transactions, of multi-partition transactions and of hot records
-// are configurable. Each value starts with a counter of its writes, so that a lost update shows at the end.
+// are configurable. Each value starts with a counter of its writes, which reveals lost updates after the run.
 package rmw
 
 import (
@@ -117,11 +117,11 @@ func check(spec *v1alpha1.RMW, field string, t *geo.Topology) error {
 	regions, partitions := int64(t.Placement().Regions), int64(t.Partitions)
 	n := int64(spec.RecordsPerTransaction)
 	hot := int64(spec.HotRecordsPerTransaction)
-	// A transaction with a dependent record names two candidates for it.
+	// A transaction with a dependent record names two candidates for this record.
 	if spec.DependentPercent > 0 {
 		n++
 	}
-	// Every home and partition must have enough hot and enough cold records for a transaction that stays inside it.
+	// Every home and partition must have enough hot and enough other records for a transaction that stays inside it.
 	cell := n
 	if hot > 0 {
 		cell = max(spec.HotRecords, hot) + n - hot
@@ -178,7 +178,7 @@ func TypesOf(spec *v1alpha1.RMW) (names []string) {
 	return names
 }
 
-// Never returns the reason why no transaction of a type runs, or "" if some run.
+// Never returns the reason why no transaction of a type runs, or "" if some transactions of the type run.
 func Never(spec *v1alpha1.RMW, transaction string) string {
 	kind := slices.Index(TypesOf(spec), transaction)
 	for _, m := range mixes(spec) {
@@ -235,7 +235,7 @@ func (w *RMW) Size() workload.Size {
 // Everywhere implements workload.Workload. It loads nothing: each row belongs to a cell.
 func (w *RMW) Everywhere(func(txn.Key, []byte)) {}
 
-// KeyName names a record by its number: record(17).
+// KeyName names a record by its number, such as record(17).
 func (w *RMW) KeyName(k txn.Key) string {
 	if !k.Valid() || k.Table() != table {
 		return k.String()
@@ -255,8 +255,8 @@ func (w *RMW) Audit(rows workload.Rows) map[string]int64 {
 	return map[string]int64{auditWrites: writes, auditRecords: records}
 }
 
-// Verify checks that every copy has all records, and that the sum of the counters equals the number of committed
-// writes: no update was lost or applied twice.
+// Verify checks that every copy has all records. The sum of the counters must equal the number of committed writes, so
+// that no update was lost or applied twice.
 func (w *RMW) Verify(copies []workload.Copy, ledger workload.Ledger) []workload.Check {
 	checks := []workload.Check{
 		workload.WithinLedger("rmw-writes", auditWrites, 0, copies, ledger[ledgerWrites]),
@@ -387,7 +387,7 @@ func (g *generator) Done(client int, o txn.Outcome) {
 	}
 }
 
-// Late implements workload.Generator: it replaces the bounds of an unknown transaction by its true effect.
+// Late implements workload.Generator: it replaces the bounds of an unknown transaction with its true effect.
 func (g *generator) Late(o txn.Outcome) {
 	writes, ok := g.unknown[o.ID]
 	if !ok || o.Status == txn.Unknown {

@@ -7,8 +7,8 @@ var (
 	emptySavings  = &sqlform.Statement{Name: "empty_savings", SQL: "update savings set balance = 0 {, prior = version, version = $v} where customer_id = $1 returning customer_id {, prior}"}
 )
 
-// amalgamateSQL reads a customer's balances and then moves them, as in the paper. At READ COMMITTED it loses a
-// concurrent deposit.
+// amalgamateSQL reads a customer's balances and then moves them, as in the paper. At READ COMMITTED, a deposit between
+// the read and the write is lost.
 var amalgamateSQL = &sqlform.Transaction{Procedure: procAmalgamate, Statements: []*sqlform.Statement{selectChecking, selectSavings, emptyChecking, emptySavings, addToChecking},
 	Run: func(call *sqlform.Call) ([]byte, error) {
 		c := sqlCall{Call: call}

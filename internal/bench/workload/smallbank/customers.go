@@ -29,19 +29,21 @@ func nameKey(id uint64) txn.Key {
 	return txn.StringKey(tableAccount, string(appendName(b[:0], id)))
 }
 
-// customers indexes customers by the location of their data. Different hashes place a customer's name and id, so the
-// two generally have different homes. A client that must not leave its region needs a customer whose name and id both
-// have that region as home.
+// customers indexes customers by the location of their data. Different hashes place a customer's name and ID, so the
+// two generally have different homes. A client that must not leave its region needs a customer whose name and ID both
+// have this region as home.
 type customers struct {
 	placement geo.Placement
-	// cells lists, at cellIndex, the customers of a home of the name and a cell of the id, in ascending order.
+	// cells lists customers by the home of the name and the cell of the ID, in ascending order. cellIndex computes the
+	// index.
 	cells [][]uint32
-	// home lists, at homeIndex, the customers of a home of the name and a home of the id, in ascending order.
+	// home lists customers by the home of the name and the home of the ID, in ascending order. homeIndex computes the
+	// index.
 	home [][]uint32
 }
 
-// homeIndex returns the index in customers.home for a home of the name and a home of the id. cellIndex is its
-// equivalent for customers.cells.
+// homeIndex returns the index in customers.home for a home of the name and a home of the ID. cellIndex returns the
+// index in customers.cells.
 func homeIndex(p geo.Placement, name, id geo.Region) int { return int(name)*p.Regions + int(id) }
 
 func cellIndex(p geo.Placement, name geo.Region, id geo.Cell) int {
@@ -81,8 +83,9 @@ func namesByCell(n uint64, p geo.Placement) map[geo.Cell][]uint32 {
 	return cells
 }
 
-// need returns the number of customers that a cell needs for the mix. A cell whose name and ID have the same home needs 2
-// with Amalgamate, else 1. Another cell needs 1 if Amalgamate must find local names, else 0.
+// need returns the number of customers that the mix requires with a given home of the name and a given cell of the ID.
+// If name and ID have the same home, the number is 2 with Amalgamate, else 1. If their homes differ, the number is 1 if
+// Amalgamate must find local names, else 0.
 func need(name, id geo.Region, amalgamate, localNames bool) int {
 	switch {
 	case name == id && amalgamate:
@@ -95,8 +98,8 @@ func need(name, id geo.Region, amalgamate, localNames bool) int {
 	return 0
 }
 
-// checkCustomers returns an error if some required combination of homes and partition has too few customers. The error
-// names a sufficient number.
+// checkCustomers returns an error if there are too few customers for some combination of homes and partition that need
+// requires. The error names a sufficient number of customers.
 func checkCustomers(n uint64, p geo.Placement, amalgamate, localNames bool) error {
 	missing := 0
 	short := make([]int, p.Regions*p.Regions*p.Partitions)
@@ -110,7 +113,7 @@ func checkCustomers(n uint64, p geo.Placement, amalgamate, localNames bool) erro
 		}
 	}
 	least := uint64(0)
-	// Ids are assigned in ascending order, so least ends as the smallest sufficient number of customers.
+	// Customers are numbered in ascending order, so least ends as the smallest sufficient number of customers.
 	for ; missing > 0; least++ {
 		own, _ := p.Locate(least)
 		i := cellIndex(p, p.Home(nameKey(least)), own)
@@ -126,8 +129,8 @@ func checkCustomers(n uint64, p geo.Placement, amalgamate, localNames bool) erro
 	return nil
 }
 
-// skew draws indexes of lists. Normally it uses NURand with a probability of hot percent, and else a uniform
-// distribution. If ranged is set, it always uses NURand, with A as hot percent of the list.
+// skew draws indexes of lists. With a probability of hot percent it uses NURand, and otherwise a uniform distribution.
+// If ranged is set, it always uses NURand, with A as hot percent of the length of the list.
 type skew struct {
 	hot    int32
 	ranged bool

@@ -6,10 +6,11 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// byName turns a final phase, which works on ids, into a whole transaction as in Alomari et al. The transaction reads
-// the ids of its customers by name and then accesses the accounts with these ids, which are unknown in advance. The
-// arguments start with the first name. The second name follows if names is 2, and otherwise the second id; sameID
-// stands for the id of the first customer. The final phase's arguments after its ids follow.
+// byName turns a final phase, which works on IDs, into a whole transaction as in Alomari et al. The transaction reads
+// the IDs of its customers by name, and then accesses the accounts with these IDs, which are unknown in advance.
+//
+// The arguments start with the first name. The second name follows if names is 2, and otherwise the second ID, where
+// sameID stands for the ID of the first customer. The arguments of the final phase without its IDs come last.
 func byName(id txn.ProcID, final *txn.Procedure, names int) *txn.Procedure {
 	head := names*nameSize + (2-names)*rowSize
 	return &txn.Procedure{
@@ -21,7 +22,7 @@ func byName(id txn.ProcID, final *txn.Procedure, names int) *txn.Procedure {
 			for i := range names {
 				f.Accesses = append(f.Accesses, txn.Access{Key: txn.StringKey(tableAccount, string(args[i*nameSize:(i+1)*nameSize])), Mode: txn.Read})
 			}
-			// Let the final phase check its arguments, with two arbitrary ids.
+			// Let the final phase check its arguments, with two arbitrary IDs.
 			var ignored txn.Footprint
 			return final.Declare(append(appendArgs(nil, 0, 1), args[head:]...), &ignored)
 		},
@@ -45,7 +46,7 @@ func byName(id txn.ProcID, final *txn.Procedure, names int) *txn.Procedure {
 	}
 }
 
-// sameID stands for the id of the first customer.
+// sameID in the arguments stands for the ID of the first customer.
 const sameID = 1<<64 - 1
 
 // Dependent forms of the final phases.

@@ -2,8 +2,8 @@ package smallbank
 
 import "github.com/geobench/geobench/internal/base/txn"
 
-// depositChecking adds the amount to checking(id1). It also reads savings(id2), so that the work of a transaction does
-// not depend on how far it reaches.
+// depositChecking adds the amount to checking(id1). It also reads savings(id2), so that single-home and multi-home
+// transactions do the same amount of work.
 var depositChecking = padded(twoIDsAndAmount, &txn.Procedure{
 	ID:      procDepositChecking,
 	Name:    "depositChecking",

@@ -2,6 +2,6 @@ package smallbank
 
 import "github.com/geobench/geobench/internal/bench/workload/sqlform"
 
-// depositCheckingSQL adds to checking(id1) and reads savings(id2).
+// depositCheckingSQL adds the amount to checking(id1) and reads savings(id2).
 var depositCheckingSQL = &sqlform.Transaction{Procedure: procDepositChecking, Statements: []*sqlform.Statement{selectSavings, addToChecking},
 	Run: change(selectSavings, tableSavings, addToChecking, tableChecking)}

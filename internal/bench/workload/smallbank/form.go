@@ -42,7 +42,7 @@ func Transactions() []*sqlform.Transaction {
 	return []*sqlform.Transaction{lookupSQL, balanceSQL, writeCheckSQL, depositCheckingSQL, transactSavingsSQL, amalgamateSQL}
 }
 
-// appendColumns implements sqlform.Form.Row: it splits a row of the procedures into columns.
+// appendColumns implements sqlform.Form.Row. It converts a row of the procedures to columns.
 func appendColumns(k txn.Key, v []byte, c *sqlform.Columns) (table int, err error) {
 	n, ok := decodeAmount(v)
 	if !ok || !k.Valid() || int(k.Table()) >= len(tables) {
@@ -122,7 +122,7 @@ func (c *sqlCall) changed(table txn.Table, id uint64, note func(*sqlform.Call, t
 	}
 }
 
-// send sends the queued statements. It returns abortNoAccount if they found fewer than found rows.
+// send sends the queued statements. It returns abortNoAccount if the statements found fewer rows than found.
 func (c *sqlCall) send(found int) error {
 	if err := c.Send(); err != nil {
 		return err
@@ -133,8 +133,8 @@ func (c *sqlCall) send(found int) error {
 	return nil
 }
 
-// change returns the Run function of a transaction that reads one account of a pair and adds to the other, in one round
-// trip.
+// change returns the Run function of a transaction that reads one account of a pair and adds an amount to the second
+// account, in one round trip.
 func change(read *sqlform.Statement, readTable txn.Table, add *sqlform.Statement, addTable txn.Table) func(*sqlform.Call) ([]byte, error) {
 	return func(call *sqlform.Call) ([]byte, error) {
 		c := sqlCall{Call: call}

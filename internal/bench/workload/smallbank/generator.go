@@ -18,8 +18,8 @@ const (
 	maxTransact = 100 // transactSavings: -100 .. 100 without 0
 )
 
-// client is the state of a client: its planned transaction and the transaction's progress. It is small, since there may
-// be 100,000 clients.
+// client is the state of a client: its planned transaction and the transaction's progress. The type is small, because
+// there may be 100,000 clients.
 type client struct {
 	id1, id2  uint32 // the customers
 	amount    int32
@@ -151,14 +151,14 @@ func (g *generator) unpadded(result []byte) []byte {
 	return result[:max(0, len(result)-len(g.padding))]
 }
 
-// target returns the home for a transaction that starts at elapsed: the sunflower's current region, with its
-// probability, or else the client's.
+// target returns the home for a transaction that starts at elapsed. It is the sunflower's current region, with the
+// configured probability, or else the client's region.
 func (g *generator) target(elapsed time.Duration) geo.Region {
 	targets := g.s.targets
 	if len(targets) == 0 {
 		return g.region
 	}
-	// Before the measured time the first entry applies, and after it the last.
+	// The first entry also applies before the measured time, and the last entry after it.
 	t := targets[max(0, min(int(elapsed/g.period), len(targets)-1))]
 	if g.rng.Int32N(100) < t.hitPercent {
 		return t.region
@@ -166,8 +166,8 @@ func (g *generator) target(elapsed time.Duration) geo.Region {
 	return g.region
 }
 
-// plan draws a transaction on data whose home is home. It draws random numbers only for configured features, so that
-// workloads without them keep their transactions.
+// plan draws a transaction on data whose home is home. It draws random numbers only for configured features, so that a
+// new feature does not change the transactions of workloads that do not use it.
 func (g *generator) plan(c *client, home geo.Region, elapsed time.Duration) {
 	rng := g.rng
 	kind := typeBalance + g.mixes.Draw(rng, elapsed, g.mixed)
@@ -196,7 +196,7 @@ func (g *generator) plan(c *client, home geo.Region, elapsed time.Duration) {
 	}
 	switch {
 	case kind == typeAmalgamate && !anywhere:
-		// The second customer is looked up as well, so the home of its name must be the region, too.
+		// The transaction looks up the second customer, too, so home must also be the home of this customer's name.
 		cell := g.index.cell(home, second.Home, second.Partition)
 		for c.id2 = first; c.id2 == first; {
 			c.id2 = cell[g.skew.draw(rng, uint64(len(cell)))]
@@ -273,7 +273,7 @@ func (g *generator) Done(i int, o txn.Outcome) {
 		*c = client{}
 		return
 	}
-	// Listing 1 of "SmallBank on Detock" sends the final phase to the id that the lookup returned.
+	// In listing 1 of "SmallBank on Detock", the final phase uses the ID that the lookup returned.
 	want := c.id1
 	if c.phase == 1 {
 		want = c.id2
@@ -286,7 +286,7 @@ func (g *generator) Done(i int, o txn.Outcome) {
 	c.phase++
 }
 
-// Late implements workload.Generator: it replaces the bounds of an unknown transaction by its true effect.
+// Late implements workload.Generator: it replaces the bounds of an unknown transaction with its true effect.
 func (g *generator) Late(o txn.Outcome) {
 	c, ok := g.unknown[o.ID]
 	if !ok || o.Status == txn.Unknown {
@@ -294,7 +294,7 @@ func (g *generator) Late(o txn.Outcome) {
 	}
 	delete(g.unknown, o.ID)
 	e := c.effect()
-	// Done has added the bounds of the unknown outcome; take them back before adding the true effect.
+	// Done has added the bounds of the unknown outcome; remove them before adding the true effect.
 	g.add(workload.Interval{Low: -e.Low, High: -e.High})
 	if o.Status == txn.Committed {
 		g.add(c.committed(g.unpadded(o.Result)))

@@ -14,8 +14,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload/workloadtest"
 )
 
-// The numbers of foreign single-home transactions and of dependent final phases match the manifest. The test counts
-// them from the transactions sent.
+// The numbers of foreign single-home transactions and of dependent final phases match the manifest. The test determines
+// the numbers from the transactions that the generator returns.
 func TestKnobs(t *testing.T) {
 	for name, spec := range map[string]v1alpha1.SmallBank{
 		"foreign":                    {ForeignSingleHomePercent: 40, MultiHomePercent: 25, MultiPartitionPercent: 50},
@@ -39,8 +39,8 @@ func TestKnobs(t *testing.T) {
 				finals++
 				if tx.Proc >= procBalanceByName {
 					dependents++
-					// The names that such transactions read are in the same home as the accounts, foreign or not. Otherwise they are
-					// in the client's home.
+					// The names that a dependent transaction reads have the same home as its accounts. This is the client's home,
+					// unless the transaction is foreign.
 					if place.Home(tx.Accesses[0].Key) != region {
 						abroad++
 					}
@@ -64,7 +64,7 @@ func TestKnobs(t *testing.T) {
 	}
 }
 
-// Dependent transactions move money like phases do, and no money is lost.
+// Dependent transactions move money in the same way as phases do, and no money is lost.
 func TestDependentSuite(t *testing.T) {
 	c := workloadtest.Bind(t, New, v1alpha1.SmallBank{Customers: 1000, Mix: paperMix, MultiHomePercent: 50, MultiPartitionPercent: 50, DependentPercent: 60, PaddingBytes: 40},
 		topology(3, 2), Procedures())

@@ -2,7 +2,7 @@ package smallbank
 
 import "github.com/geobench/geobench/internal/base/txn"
 
-// lookup is a helper phase: it returns the id (8 bytes) of the customer whose padded name is the argument.
+// lookup is a helper phase: it returns the ID (8 bytes) of the customer whose padded name is the argument.
 var lookup = padded(nameSize, &txn.Procedure{
 	ID:   procLookup,
 	Name: "lookup", ReadOnly: true,

@@ -41,15 +41,15 @@ func Procedures() []*txn.Procedure {
 		balanceByName, writeCheckByName, depositCheckingByName, transactSavingsByName, amalgamateByName}
 }
 
-// The arguments of a final phase are the two customers' ids and, for phases that move money, an amount: 8 bytes each,
+// The arguments of a final phase are the two customers' IDs and, for phases that move money, an amount: 8 bytes each,
 // big-endian.
 const (
 	twoIDs          = 16
 	twoIDsAndAmount = 24
 )
 
-// padded extends p, whose arguments have size bytes, to ignore any bytes after the arguments. It appends the same
-// number of bytes to the result: see SmallBank.PaddingBytes.
+// padded extends p, whose arguments have size bytes. The extended procedure ignores additional bytes after the
+// arguments, and appends the same number of bytes to the result: see SmallBank.PaddingBytes.
 func padded(size int, p *txn.Procedure) *txn.Procedure {
 	declare, run := p.Declare, p.Run
 	p.Declare = func(args []byte, f *txn.Footprint) error { return declare(args[:min(size, len(args))], f) }
@@ -75,11 +75,11 @@ func argAmount(args []byte) int64 { return int64(binary.BigEndian.Uint64(args[16
 // keySize is the length of txn.IntKey.
 const keySize = 9
 
-// rowSize is the size of all rows: an id or an amount.
+// rowSize is the size of every row, which is an ID or an amount.
 const rowSize = 8
 
-// accountKeys returns checking(id1) and savings(id2). They share one string to save allocations: this runs for every
-// transaction on every node.
+// accountKeys returns checking(id1) and savings(id2). They share one string to save allocations, because every node
+// calls it for every transaction.
 func accountKeys(id1, id2 uint64) (checking, savings txn.Key) {
 	var b [2 * keySize]byte
 	b[0] = byte(tableChecking)

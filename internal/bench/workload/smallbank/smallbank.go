@@ -1,9 +1,11 @@
 // Package smallbank is the banking workload of Alomari et al., "The Cost of Serializability on Platforms That Use
 // Snapshot Isolation" (ICDE 2008). It follows the adaptation in "Benchmarking geo-distributed databases: evaluating
-// performance using the SmallBank benchmark" (Cirtog, TU Delft 2025, section 3). The adaptation serves databases that
-// need the read and write set in advance: every transaction is split into phases, each a separate transaction. Helper
-// phases ("lookup") find the customer's id by name. The final phase works on accounts by id; the multi-home and
-// multi-partition parameters govern it. docs/workloads.md has the formulas. Each transaction has a file.
+// performance using the SmallBank benchmark" (Cirtog, TU Delft 2025, section 3).
+//
+// The adaptation supports databases that need the read and write set in advance: every transaction is split into
+// phases, each of which is a separate transaction. Helper phases ("lookup") find a customer's ID by name. The final
+// phase works on accounts by ID; the multi-home and multi-partition parameters apply to it. docs/workloads.md has the
+// formulas. Each transaction is in a separate file.
 package smallbank
 
 import (
@@ -43,7 +45,7 @@ const (
 // maxInitial is the largest initial balance; the smallest is 1 (SmallBank on Detock, listing 5).
 const maxInitial = 10000
 
-// maxPadding is the maximum of paddingBytes, in bytes.
+// maxPadding is the maximum value of the manifest's field paddingBytes.
 const maxPadding = 10000
 
 // rowsPerCustomer counts a customer's name, checking and savings rows.
@@ -56,7 +58,8 @@ type SmallBank struct {
 	topology *geo.Topology
 	targets  []target  // of the sunflower
 	mixes    [][]int32 // of the final phases, in percent
-	// index is created with the first generator; nodes only load rows and do not need it. Loading needs names.
+	// index is computed for the first generator, and names when the first row is loaded. Nodes only load rows, so they
+	// never compute index.
 	index func() *customers
 	names func() map[geo.Cell][]uint32
 }
@@ -114,7 +117,7 @@ func New(spec v1alpha1.SmallBank, seed uint64, t *geo.Topology) (*SmallBank, err
 		}
 		s.targets = append(s.targets, target{r, f.HitPercent})
 	}
-	// A dependent transaction reads its names in its own procedure, so they must be local to the home.
+	// A dependent transaction reads its names in the same procedure as the accounts, so the names must have the same home.
 	localNames := spec.MultiHomePercent > 0 && (spec.Lookups != v1alpha1.SmallBankLookupsAnyHome || spec.DependentPercent > 0)
 	if err := checkCustomers(uint64(spec.Customers), t.Placement(), Never(&spec, typeNames[typeAmalgamate]) == "", localNames); err != nil {
 		return nil, err
@@ -133,7 +136,7 @@ func (s *SmallBank) Types() []string { return typeNames }
 // TypesOf returns the names of the transaction types: lookup (helper phases) and the five final phases.
 func TypesOf(*v1alpha1.SmallBank) []string { return typeNames }
 
-// Never returns the reason why no transaction of a type runs, or "" if some run.
+// Never returns the reason why no transaction of a type runs, or "" if some transactions of the type run.
 func Never(spec *v1alpha1.SmallBank, transaction string) string {
 	kind := slices.Index(typeNames, transaction)
 	// Dependent transactions have no lookup phase.
@@ -149,7 +152,7 @@ func Never(spec *v1alpha1.SmallBank, transaction string) string {
 	return "its share in spec.workload.smallbank.mix is 0"
 }
 
-// mixes returns the consecutive mixes, each with shares by type from typeBalance on.
+// mixes returns the consecutive mixes. Each mix has the shares of the types, starting with typeBalance.
 func mixes(spec *v1alpha1.SmallBank) (out [][]int32) {
 	all := spec.MixPhases
 	if len(all) == 0 {
@@ -173,8 +176,8 @@ func (s *SmallBank) Shares() []workload.Share {
 	return out
 }
 
-// Rows implements workload.Workload. The hash of the name determines the cell of an account row; the id determines the
-// cell of checking and savings.
+// Rows implements workload.Workload. The hash of the name determines the cell of an account row. The ID determines the
+// cell of the checking and savings rows.
 func (s *SmallBank) Rows(c geo.Cell, put func(txn.Key, []byte)) {
 	for _, id := range s.names()[c] {
 		put(nameKey(uint64(id)), binary.BigEndian.AppendUint64(make([]byte, 0, rowSize), uint64(id)))
@@ -227,7 +230,8 @@ func KeyName(k txn.Key) string {
 	return k.String()
 }
 
-// Audit sums all balances and counts rows. A name that does not lead to its customer and a damaged row count -1.
+// Audit sums all balances and counts rows. An account row with another customer's name, and a damaged row, each count
+// -1.
 func (s *SmallBank) Audit(rows workload.Rows) map[string]int64 {
 	var total, n int64
 	rows.Each(func(k txn.Key, value []byte) {

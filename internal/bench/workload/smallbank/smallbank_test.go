@@ -212,8 +212,8 @@ func TestGenerator(t *testing.T) {
 	}
 }
 
-// If lookups may go to any home, the customers of multi-home transactions are in any region. With two regions, half of
-// their lookups therefore leave the region. Lookups of single-home transactions stay local.
+// With lookups at any home, the customers of multi-home transactions are in any region. With two regions, half of the
+// lookups of multi-home transactions therefore leave the region. Lookups of single-home transactions stay local.
 func TestLookupsAtAnyHome(t *testing.T) {
 	top := topology(2, 2)
 	place := top.Placement()
@@ -315,7 +315,7 @@ func TestSkew(t *testing.T) {
 	}
 }
 
-// The check's message reports money of unknown origin.
+// The message of the check reports how much money appeared.
 func TestMessages(t *testing.T) {
 	s := newSmallBank(t, v1alpha1.SmallBank{Customers: 200}, topology(1, 1))
 	st := loaded(t, s)
@@ -377,7 +377,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// A sunflower can only turn to homes; New rejects a region without rows.
+// A sunflower can only name home regions. New rejects a region without rows.
 func TestSunflowerOfARegionWithoutRows(t *testing.T) {
 	top := topology(2, 2)
 	top.Homes = 1

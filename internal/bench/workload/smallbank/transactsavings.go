@@ -2,8 +2,8 @@ package smallbank
 
 import "github.com/geobench/geobench/internal/base/txn"
 
-// transactSavings adds the amount, which may be negative, to savings(id2). It also reads checking(id1), so that the
-// work of a transaction does not depend on how far it reaches.
+// transactSavings adds the amount, which may be negative, to savings(id2). It also reads checking(id1), so that
+// single-home and multi-home transactions do the same amount of work.
 var transactSavings = padded(twoIDsAndAmount, &txn.Procedure{
 	ID:      procTransactSavings,
 	Name:    "transactSavings",

@@ -6,7 +6,7 @@ import "github.com/geobench/geobench/internal/base/txn"
 const overdraftPenalty = 1
 
 // writeCheck subtracts a check from checking(id1): amount, or amount + 1 if checking(id1) + savings(id2) < amount. It
-// returns the change of the balance, which the client cannot compute.
+// returns the change of the balance, which depends on balances that the client does not know.
 var writeCheck = padded(twoIDsAndAmount, &txn.Procedure{
 	ID:      procWriteCheck,
 	Name:    "writeCheck",

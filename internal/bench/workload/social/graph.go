@@ -14,8 +14,8 @@ type graph struct {
 	offsets []uint64 // distinct and nonzero
 }
 
-// newGraph draws the offsets. The share of offsets that lead to another cell is the share of global follows; they take
-// turns among the other cells.
+// newGraph draws the offsets. The share of offsets that lead to another cell is the share of global follows. These
+// offsets cover the other cells in turn.
 func newGraph(s *v1alpha1.Social, seed uint64, t *geo.Topology) graph {
 	cells := uint64(t.Placement().Cells())
 	g := graph{users: uint64(s.UsersPerPartition) * cells}

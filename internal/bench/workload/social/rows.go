@@ -29,8 +29,8 @@ const (
 
 // list is the row of a user's producers or of its consumers, big-endian:
 //
-//	4 bytes        how many follows have updated it
-//	4 bytes        how many of these left the users as they were
+//	4 bytes        number of follows that have updated the list
+//	4 bytes        number of these follows that did not change the users
 //	8 bytes each   users, in the order in which they were added
 type list []byte
 
@@ -45,7 +45,8 @@ func (l list) ignored() uint32   { return binary.BigEndian.Uint32(l[4:]) }
 func (l list) users() int        { return (len(l) - listHead) / listEntry }
 func (l list) user(i int) uint64 { return binary.BigEndian.Uint64(l[listHead+listEntry*i:]) }
 
-// whole reports whether the list, loaded with the given number of users, has all users that follows have added since.
+// whole reports whether a list that was loaded with the given number of users contains all users that follows have
+// added.
 func (l list) whole(loaded int) bool {
 	return l.valid() && int64(l.users()) == int64(loaded)+int64(l.follows())-int64(l.ignored())
 }
@@ -61,7 +62,7 @@ func (l list) has(user uint64) bool {
 	return false
 }
 
-// followed returns a copy of the list that counts another follow and, unless ignore is set, has user appended.
+// followed returns a copy of the list that counts one more follow. Unless ignore is set, user is appended to the copy.
 func (l list) followed(user uint64, ignore bool) list {
 	next := append(make(list, 0, len(l)+listEntry), l...)
 	binary.BigEndian.PutUint32(next, l.follows()+1)
@@ -74,8 +75,8 @@ func (l list) followed(user uint64, ignore bool) list {
 
 // posts is the row of a user's posts, big-endian:
 //
-//	8 bytes   how many there were
-//	then the newest of them, the oldest of these first: 8 bytes when it was posted, and the message
+//	8 bytes   number of all posts so far
+//	then for each of the newest posts, the oldest first: 8 bytes for the time, and the message
 type posts []byte
 
 const (
@@ -114,8 +115,8 @@ func (p posts) with(at int64, message []byte, keep int) posts {
 	return append(binary.BigEndian.AppendUint64(next, uint64(at)), message...)
 }
 
-// whole reports whether the row has the expected number of posts, each with the message that the user posted at that
-// time.
+// whole reports whether the row has the expected number of posts, and each post has the message that the user posted at
+// that time.
 func (p posts) whole(user uint64, message, keep int) bool {
 	if !p.valid(message) || p.count() == 0 || uint64(p.kept(message)) != min(p.count(), uint64(keep)) {
 		return false
@@ -136,8 +137,8 @@ func timeOf(post []byte) int64 { return int64(binary.BigEndian.Uint64(post)) }
 // loadedAt is the time of loaded posts: a year before the start of measuring, and so before any warm-up.
 var loadedAt = -(365 * 24 * time.Hour).Microseconds()
 
-// appendMessage appends the message of size bytes that a user posts at a time. Its contents derive from both, so a
-// check can recognize posts that no user sent.
+// appendMessage appends the message of size bytes that a user posts at a time. The message derives from the user and
+// the time, so a check can recognize posts that no user sent.
 func appendMessage(b []byte, user uint64, at int64, size int) []byte {
 	x := user*0xd1342543de82ef95 + uint64(at)
 	for end := len(b) + size; len(b) < end; {

@@ -37,7 +37,7 @@ const (
 	auditProducers       = "producers"
 	auditConsumers       = "consumers"
 	auditRows            = "rows"
-	// ruleEdges is the rule of findings about follows that only one of the two lists contains.
+	// ruleEdges is the rule of findings about follows that only one of the two users' lists contains.
 	ruleEdges = "edges"
 )
 
@@ -88,7 +88,7 @@ func (w *Social) Types() []string { return typeNames }
 // TypesOf returns the names of the transaction types.
 func TypesOf(*v1alpha1.Social) []string { return typeNames }
 
-// Never returns the reason why no transaction of a type runs, or "" if some run.
+// Never returns the reason why no transaction of a type runs, or "" if some transactions of the type run.
 func Never(spec *v1alpha1.Social, transaction string) string {
 	kind := slices.Index(typeNames, transaction)
 	follows := kind == typeLocalFollow || kind == typeGlobalFollow
@@ -122,7 +122,7 @@ func (w *Social) Rows(c geo.Cell, put func(txn.Key, []byte)) {
 	}
 }
 
-// Size implements workload.Sized. A user has three rows with its consumers, its producers and one post.
+// Size implements workload.Sized. A user has three rows: its consumers, its producers and its posts, with one post.
 func (w *Social) Size() workload.Size {
 	users := int64(w.graph.users)
 	return workload.Size{Field: "usersPerPartition", Value: w.spec.UsersPerPartition, Rows: 3 * users, Bytes: users * (3*9 + 12*int64(w.spec.ProducersPerUser) + int64(w.spec.PostBytes))}
@@ -131,7 +131,7 @@ func (w *Social) Size() workload.Size {
 // Everywhere implements workload.Workload. It loads nothing: each row belongs to a cell.
 func (w *Social) Everywhere(func(txn.Key, []byte)) {}
 
-// KeyName names a row by its table and user: producers(17).
+// KeyName names a row by its table and user, such as producers(17).
 func (w *Social) KeyName(k txn.Key) string {
 	if _, _, plain := k.Plain(); !plain || int(k.Table()) >= len(tableNames) {
 		return k.String()

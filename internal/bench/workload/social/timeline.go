@@ -67,7 +67,7 @@ func postsKeys(users list) []txn.Key {
 	return keys
 }
 
-// newest merges the posts of users. rows are in the order of the list.
+// newest merges the posts of users, newest first. rows are the posts of each user, in the order of users.
 func newest(users list, rows [][]byte, shown, message int) ([]byte, error) {
 	type entry struct {
 		at   int64
@@ -98,8 +98,8 @@ func newest(users list, rows [][]byte, shown, message int) ([]byte, error) {
 	return result, nil
 }
 
-// plausible reports whether a timeline can be correct: it has at least least posts, newest first, with the messages
-// that their users posted at those times.
+// plausible reports whether a timeline can be correct. It must have no fewer posts than least, newest first, each with
+// the message that its user posted at that time.
 func plausible(result []byte, least, message int) bool {
 	size := authorSize + postHead + message
 	if len(result)%size != 0 || len(result)/size < least {

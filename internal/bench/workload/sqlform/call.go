@@ -11,8 +11,8 @@ import (
 
 // Connection executes the statements of a transaction.
 type Connection interface {
-	// Queue adds a statement to the next Send. It uses args only until it returns. Send calls row, unless nil, with the
-	// values of each row until row returns false. The values are valid until row returns.
+	// Queue adds a statement to the next Send. The caller may reuse args once Queue returns. If row is not nil, Send calls
+	// it with the values of each row until row returns false. The values are valid until row returns.
 	Queue(s *Statement, args []Arg, row func(values [][]byte) bool)
 	// Send sends the queued statements in one round trip and waits for all answers. It returns the error of the first
 	// failed statement; the database has not run any later statement.
@@ -36,8 +36,9 @@ type Call struct {
 	args []Arg // of the statement being queued; reused
 }
 
-// Run runs transaction t, a call of x, without its commit or rollback. The run is recorded if t has the number of a
-// traced procedure. Run calls use for each row that determines the class of t. It returns errors like Transaction.Run.
+// Run runs transaction t, which calls x, without its commit or rollback. It records the history of t if t has the
+// number of a traced procedure. Run calls use for each row that determines the class of t. It returns errors like
+// Transaction.Run.
 func (c *Call) Run(x *Transaction, t *txn.Transaction, conn Connection, use func(txn.Key)) ([]byte, error) {
 	c.Args, c.conn, c.use, c.err = t.Args, conn, use, nil
 	c.id, c.recorded, c.ops = t.ID, Recorded(t), c.room[:0]
@@ -52,15 +53,15 @@ func (c *Call) Run(x *Transaction, t *txn.Transaction, conn Connection, use func
 	if err != nil || !c.recorded {
 		return result, err
 	}
-	// Statements that are still queued may report the versions that they replace.
+	// Statements that are still queued may report the versions that they replace, and the trace needs these versions.
 	if err := c.Send(); err != nil {
 		return nil, err
 	}
 	return history.AppendTrace(result, c.ops), nil
 }
 
-// Recorded reports whether a transaction belongs to a recorded run. Number returns the number of its untraced
-// procedure.
+// Recorded reports whether a transaction belongs to a recorded run. Number returns the number of the transaction's
+// procedure, without the mark of traced procedures.
 func Recorded(t *txn.Transaction) bool     { return t.Proc >= history.Traced }
 func Number(t *txn.Transaction) txn.ProcID { return t.Proc &^ history.Traced }
 
@@ -101,7 +102,7 @@ func (c *Call) Send() error {
 // Use records that the transaction accesses a row, for its class.
 func (c *Call) Use(k txn.Key) { c.use(k) }
 
-// Recorded reports whether the run records a history. If it returns false, the following methods need not be called.
+// Recorded reports whether the run records a history. If not, the methods below need not be called.
 func (c *Call) Recorded() bool { return c.recorded }
 
 // Read records the read of a row. The next column of r is the row's version.
@@ -121,7 +122,7 @@ func (c *Call) Update(k txn.Key, r *Row) {
 	c.write(k, version, false)
 }
 
-// Overwrite is Update for a statement that did not read the row.
+// Overwrite is Update for a statement that did not read the row before writing it.
 func (c *Call) Overwrite(k txn.Key, r *Row) { c.write(k, txn.ID(r.Int()), false) }
 
 // Delete is Update for a deleted row.

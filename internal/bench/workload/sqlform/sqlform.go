@@ -1,17 +1,18 @@
-// Package sqlform defines the SQL form of a workload, for databases on which running its procedures row by row would be
-// unfair. A form has tables with columns, keys and indexes as in the workload's specification. Its transactions are
-// written as in a good application: prepared statements, sent together where possible. A form supplements the
-// procedures: its tables contain the columns of the same rows (Form.Row), and a transaction has the arguments and the
-// result of the procedure with the same number. An audit returns the sums of workload.Workload.Audit. Clients, ledgers
-// and checks are therefore the same as for procedures.
+// Package sqlform defines the SQL form of a workload, for databases on which running the workload's procedures row by
+// row would be unfair. A form has tables with columns, keys and indexes as in the workload's specification. Its
+// transactions are written as in a good application: prepared statements, sent together where possible.
 //
-// In recorded runs, the tables have two additional columns: the transaction that wrote a row, and the writer before it.
-// A statement that reads a row returns the first, and a statement that writes the row returns the second. A transaction
-// reports them like a traced procedure (package history).
+// A form supplements the procedures. Its tables contain the columns of the same rows (Form.Row), and a transaction has
+// the arguments and the result of the procedure with the same number. An audit returns the sums of
+// workload.Workload.Audit. Clients, ledgers and checks are therefore the same as for procedures.
 //
-// Statements are in PostgreSQL's dialect, which accepts arrays and returns updated rows. MySQL and MariaDB do neither,
-// but accept several statements in one message. MySQLText derives these from the same statement, or Statement.MySQL
-// contains them. A transaction has the same effect on the rows in all databases.
+// In recorded runs, the tables have two additional columns: version is the transaction that wrote the row, and prior is
+// the writer of the previous version. A statement that reads a row returns version, and a statement that writes a row
+// returns prior. A transaction reports these values like a traced procedure (package history).
+//
+// Statements are in PostgreSQL's dialect, which supports array parameters and returns updated rows. MySQL and MariaDB
+// support neither, but accept several statements in one message. MySQLText derives such a message from the statement,
+// unless Statement.MySQL contains it. A transaction has the same effect on the rows in all databases.
 package sqlform
 
 import (
@@ -34,7 +35,7 @@ type Form struct {
 	Audit func(q Query) (Audit, error)
 }
 
-// NoTable is the table of a row that is an index entry in SQL, which the database itself maintains.
+// NoTable is the table of a row that is an index entry. In SQL, the database itself maintains its indexes.
 const NoTable = -1
 
 // Workload is a workload.Workload with a form. Its package lists the transactions.
@@ -47,25 +48,25 @@ type Table struct {
 	Name string
 	// Columns are the column definitions, such as "w_name varchar(10)", in the order of the columns in rows.
 	Columns []string
-	// Key lists the columns of the primary key; it is empty if there is none. Indexes lists the columns of the other
-	// indexes.
+	// Key lists the columns of the primary key, or is empty if there is none. Unique lists the columns of a unique key,
+	// and each element of Indexes the columns of another index.
 	Key     string
 	Unique  string
 	Indexes []string
 	// References are the foreign keys.
 	References []Reference
-	// Recorded are additional columns in recorded runs, besides Versions.
+	// Recorded are further columns that the table has in recorded runs, in addition to Versions.
 	Recorded []string
 }
 
 // Reference is a foreign key.
 type Reference struct {
-	// Columns reference Of, a table with its key: district (d_w_id, d_id).
+	// Columns reference Of, which is a table with its key columns, such as district (d_w_id, d_id).
 	Columns, Of string
 }
 
-// Versions are the additional columns of every table in a recorded run: the row's writer, and its previous writer.
-// Loaded rows have 0, which is history.Initial.
+// Versions are the additional columns of every table in a recorded run: the row's writer, and the writer of the
+// previous version. In loaded rows both are 0, which is history.Initial.
 var Versions = []string{"version bigint not null default 0", "prior bigint not null default 0"}
 
 // ColumnNames returns the names of the table's columns, without Recorded and Versions.
@@ -90,10 +91,11 @@ type Audit struct {
 	Rows, Everywhere int64
 }
 
-// Statement is a prepared statement. Text in braces applies only to recorded runs. There, $v is an additional, last
-// parameter: the id of the transaction:
+// Statement is a prepared statement. Text in braces applies only to recorded runs. In such runs, $v is an additional
+// last parameter, the ID of the transaction:
 //
-//	update district set d_next_o_id = d_next_o_id + 1 {, prior = version, version = $v} where d_w_id = $1 returning d_tax {, prior}
+//	update district set d_next_o_id = d_next_o_id + 1 {, prior = version, version = $v}
+//	  where d_w_id = $1 returning d_tax {, prior}
 type Statement struct {
 	Name string
 	SQL  string
@@ -101,7 +103,8 @@ type Statement struct {
 	// separated by semicolons, whose selects together return the rows. Text in brackets is repeated for each element of
 	// the arrays of its parameters. Text in angle brackets, or else a comma, separates the repetitions:
 	//
-	//	[<; >update orders set o_carrier_id = $3 where o_w_id = $1 and o_id = $2]; select o_c_id from orders where o_w_id = $1 and o_id in ([$2])
+	//	[<; >update orders set o_carrier_id = $3 where o_w_id = $1 and o_id = $2];
+	//	  select o_c_id from orders where o_w_id = $1 and o_id in ([$2])
 	MySQL string
 }
 
@@ -131,8 +134,9 @@ func (s *Statement) text(sql string, recorded bool) string {
 var cast = regexp.MustCompile(`::[a-z]+`)
 
 // MySQLText returns the statements that are sent to MySQL instead of this statement, with brackets as in
-// Statement.MySQL. The row that a single-row update returns is selected after it, in the same message and transaction.
-// The selected values equal the values that the update has written, at every isolation level.
+// Statement.MySQL. If the statement is an update of a single row that returns columns, a SELECT after the update
+// returns them, in the same message and transaction. At every isolation level, the SELECT sees the values that the
+// update has written.
 func (s *Statement) MySQLText(recorded bool) string {
 	if s.MySQL != "" {
 		return s.text(s.MySQL, recorded)
@@ -164,7 +168,7 @@ type Transaction struct {
 	// Statements are all statements that Run uses.
 	Statements []*Statement
 	// Run runs the transaction, without its commit or rollback. It returns a txn.Abort if the transaction aborts itself.
-	// Otherwise the error comes from the database, or reports an unreadable answer.
+	// Any other error comes from the database or reports an unreadable answer.
 	Run func(c *Call) (result []byte, err error)
 }
 
@@ -187,7 +191,7 @@ func NewTransactions(all ...*Transaction) *Transactions {
 	return t
 }
 
-// Lookup returns the transaction whose procedure has number id, or nil.
+// Lookup returns the transaction whose procedure has number id, or nil if there is none.
 func (t *Transactions) Lookup(id txn.ProcID) *Transaction {
 	if int(id) >= len(t.byID) {
 		return nil

@@ -13,7 +13,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/history"
 )
 
-// Text in braces applies only to recorded runs. There, the version is an additional last parameter.
+// Text in braces applies only to recorded runs. In recorded runs, the ID of the transaction is an additional last
+// parameter.
 func TestStatementText(t *testing.T) {
 	s := &Statement{SQL: "update t set n = n + $2 {, prior = version, version = $v} where id = $1 returning n {, prior}"}
 	if got, want := s.Text(false), "update t set n = n + $2  where id = $1 returning n "; got != want {
@@ -46,7 +47,8 @@ func TestColumns(t *testing.T) {
 	}
 }
 
-// A row returns the values of its parameters. The error names any column whose type is not the expected one.
+// A Row returns the values that parameters were encoded from. If a column has an unexpected type, the error names the
+// column.
 func TestRow(t *testing.T) {
 	const us = 1_767_225_600_000_123
 	var values [][]byte

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Values are encoded as text, which is the same for COPY, parameters and results in every database.
+// Values are encoded as text, in a format that COPY, parameters and results share in every database.
 
-// Numbers of decimals of amounts of money, and of taxes and discounts.
+// Numbers of decimal places: of amounts of money, and of taxes and discounts.
 const (
 	moneyDigits = 2
 	shareDigits = 4
@@ -183,7 +183,7 @@ func (a *Arg) AppendElement(b []byte, i int) []byte {
 	return strconv.AppendInt(b, a.array[i], 10)
 }
 
-// AppendLiteral appends the parameter, which must not be an array, as an SQL literal. Its strings use backslash
+// AppendLiteral appends the parameter as an SQL literal. The parameter must not be an array. Strings use backslash
 // escapes, as in MySQL.
 func (a *Arg) AppendLiteral(b []byte) []byte {
 	switch a.kind {
@@ -206,7 +206,7 @@ func (a *Arg) AppendLiteral(b []byte) []byte {
 	return append(b, '\'')
 }
 
-// Row is a row that a statement returns. Its methods return one column after another. Columns are valid until the
+// Row is a row that a statement returns. Each call of its methods returns the next column. Columns are valid until the
 // function that received the row returns. A column of an unexpected type makes the statement fail.
 type Row struct {
 	values [][]byte

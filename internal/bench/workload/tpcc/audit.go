@@ -10,12 +10,13 @@ import (
 )
 
 // Audit checks the consistency conditions 3.3.2.1 to 3.3.2.12 on a shard. All returned sums can be added over the
-// shards of a copy. Totals have plain names. A violation of a condition at a warehouse or district has a name from
-// workload.FindingName and is omitted if there is none.
+// shards of a copy. Totals have plain names. Each violation of a condition at a warehouse or district is a sum whose
+// name comes from workload.FindingName.
 //
-// A customer's payments may lie in the shards of other warehouses (clause 2.5.1.2), so a single shard cannot decide
-// conditions 10 and 12. Both sides of these conditions are linear in the rows, so their differences can be summed: see
-// workload.Imbalance. Memory is not proportional to the rows, except for the orders of one district at a time.
+// A customer's payments may lie in the shards of other warehouses (clause 2.5.1.2), so a single shard cannot check
+// conditions 10 and 12. Both sides of these conditions are linear in the rows, so Audit sums the differences: see
+// workload.Imbalance. The memory does not grow with the number of rows, except for the orders of one district at a
+// time.
 func (t *TPCC) Audit(rows workload.Rows) map[string]int64 {
 	a := &audit{t: t, rows: rows, delivered: int64(t.size.firstUndelivered - 1), warehouses: map[uint32]*warehouseAudit{}, sums: map[string]int64{}}
 	rows.Each(a.row)
@@ -61,7 +62,7 @@ type audit struct {
 	newOrders []uint32
 }
 
-// warehouseAudit is the result of the pass over all rows for one warehouse.
+// warehouseAudit contains the sums over all rows of one warehouse.
 type warehouseAudit struct {
 	here         bool // the shard stores its row or a row of its districts
 	ytd, history int64
@@ -169,7 +170,7 @@ func (a *audit) history(w uint32, r historyRow) {
 	}
 }
 
-// judge records the violations at a warehouse.
+// judge checks the conditions of a warehouse, and records the violations.
 func (a *audit) judge(w uint32) {
 	x := a.warehouses[w]
 	if x.here {

@@ -7,8 +7,9 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload/sqlform"
 )
 
-// auditSQL is Audit on the tables, with the same sums: the database computes them, and returns only violations. The
-// database maintains the entries of the two indexes, so customers and orders stand for them.
+// auditSQL computes the same sums as Audit, but from the tables and in the database. Its queries return only totals and
+// violations. The database maintains its own indexes, so the numbers of customers and orders also count as the numbers
+// of the entries in the two indexes of the procedures.
 func (t *TPCC) auditSQL(q sqlform.Query) (sqlform.Audit, error) {
 	a := &sqlAudit{q: q, sums: map[string]int64{}}
 	for i, sql := range sqlTotals {
@@ -69,15 +70,16 @@ var sqlTotals = [numTotals]string{
 	totalOrdersByCustomer: "select count(*) from orders",
 }
 
-// sqlFinding asks where a condition does not hold: warehouse, district or 0, and a sum for each of what, as Audit has
-// them.
+// sqlFinding is a query for the violations of a condition. Each row has the warehouse, the district or 0, and one sum
+// for each name in what, as in Audit.
 type sqlFinding struct {
 	condition int
 	what      []string
 	sql       string
 }
 
-// sqlWarehouses are the warehouses that are there, or have a district that is: w, and W_YTD.
+// sqlWarehouses selects the warehouses that have a row or a district with a row: their number, W_YTD, and the sum of
+// D_YTD.
 const sqlWarehouses = `(select w, sum(warehouses) as ytd, sum(districts) as districts from
 	(select w_id as w, w_ytd as warehouses, 0.00 as districts from warehouse union all select d_w_id, 0.00, d_ytd from district where d_id between 1 and 10) as parts
 	group by w) as there`
@@ -108,19 +110,20 @@ var sqlFindings = []sqlFinding{
 		join order_line on ol_w_id = o_w_id and ol_d_id = o_d_id and ol_o_id = o_id where (ol_delivery_d is null) <> (o_carrier_id is null) group by d_w_id, d_id`},
 }
 
-// sqlUndelivered queries the other side of condition 11, if it differs from the number of orders that were loaded as
-// delivered.
+// sqlUndelivered selects, for each district, the number of orders that condition 11 compares with the number of orders
+// that were loaded as delivered.
 const sqlUndelivered = `select d_w_id, d_id, coalesce(entered, 0) - coalesce(open, 0) - coalesce(delivered, 0) from district
 	left join (select o_w_id, o_d_id, count(*) as entered from orders group by o_w_id, o_d_id) as o on d_w_id = o_w_id and d_id = o_d_id
 	left join (select no_w_id, no_d_id, count(*) as open from new_order group by no_w_id, no_d_id) as n on d_w_id = no_w_id and d_id = no_d_id
 	left join (select c_w_id, c_d_id, sum(c_delivery_cnt) as delivered from customer group by c_w_id, c_d_id) as c on d_w_id = c_w_id and d_id = c_d_id
 	where d_id between 1 and 10`
 
-// sqlDelivered queries the amounts delivered to customers, as negative amounts.
+// sqlDelivered selects the amounts of delivered order lines by customer, as negative amounts.
 const sqlDelivered = "select o_w_id, o_d_id, o_c_id, -ol_amount from orders" + ofDistricts + `d_w_id = o_w_id and d_id = o_d_id
 	join order_line on ol_w_id = o_w_id and ol_d_id = o_d_id and ol_o_id = o_id where ol_delivery_d is not null`
 
-// sqlCustomers ask by how much customers are off: warehouse, district, customer, amount.
+// sqlCustomers are queries for customers that violate a condition. Their columns are warehouse, district, customer and
+// difference.
 var sqlCustomers = []struct {
 	condition int
 	sql       string
@@ -162,7 +165,7 @@ func (a *sqlAudit) note(condition int, what string, w, d uint64, value int64) {
 	}
 }
 
-// askCustomers sums up by how much the customers of each district are off.
+// askCustomers sums the differences of the customers of each district as an Imbalance.
 func (a *sqlAudit) askCustomers(condition int, sql string) {
 	off := map[[2]uint64]*workload.Imbalance{}
 	a.ask(sql, func(r *sqlform.Row) {

@@ -8,17 +8,17 @@ import (
 )
 
 // Dike's dUpdateBalance and dSelectBalance (figure 13) test whether a database has global deadlocks and global
-// snapshots. The first adds to the balances of all warehouses of a group, in random order. The second reads them; they
-// must be equal.
+// snapshots. dUpdateBalance adds to the balances of all warehouses of a group, in random order. dSelectBalance reads
+// these balances, which must be equal.
 //
-// In Dike the balance is W_YTD, which would violate consistency conditions 1 and 8; here it has a separate table. Dike
-// tests deadlocks with updates of five warehouses outside of groups. Their sum cannot be checked, so here updates
-// always cover groups.
+// In Dike the balance is W_YTD. Updates of W_YTD would violate consistency conditions 1 and 8, so here the balance has
+// a separate table. Dike tests deadlocks with updates of any five warehouses. A sum over such updates cannot be
+// checked, so here updates always cover whole groups.
 
 // balanceStep is the amount that updateBalance adds, in cents.
 const balanceStep = 10_00
 
-// updateBalance returns an empty result.
+// updateBalance adds balanceStep to the balance of each warehouse in its arguments. The result is empty.
 var updateBalance = &txn.Procedure{
 	ID:      procUpdateBalance,
 	Name:    "updateBalance",
@@ -36,8 +36,8 @@ var updateBalance = &txn.Procedure{
 	},
 }
 
-// selectBalance returns 1 if balances differ. It commits even then, since isolation levels constrain only the reads of
-// committed transactions.
+// selectBalance returns 1 if the balances differ. It commits even then, because isolation levels constrain only the
+// reads of committed transactions.
 var selectBalance = &txn.Procedure{
 	ID:   procSelectBalance,
 	Name: "selectBalance", ReadOnly: true,
@@ -75,10 +75,10 @@ func declareBalances(m txn.Mode) func([]byte, *txn.Footprint) error {
 	}
 }
 
-// balanceArgs: W_ID 4 of each warehouse.
+// balanceArgs contains the W_ID (4 bytes) of each warehouse.
 type balanceArgs []byte
 
-// balanceSize is the size of a row in bytes; the row is just the balance.
+// balanceSize is the size in bytes of a row of the balance table, which consists only of the balance.
 const balanceSize = 8
 
 func (a balanceArgs) warehouses() int        { return len(a) / 4 }
@@ -128,7 +128,7 @@ func (t *TPCC) balanceGroup(w uint32) (group, place, groups int) {
 	return i % groups, i / groups, groups
 }
 
-// Sums of an audit about balances, and names of ledgers and checks.
+// Names of an audit's sums about balances, of ledgers and of checks.
 const (
 	totalBalances    = "balances"        // number of balances
 	totalBalance     = "balance"         // in cents

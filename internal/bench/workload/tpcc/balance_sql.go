@@ -5,8 +5,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload/sqlform"
 )
 
-// updateBalanceSQL updates the balances of a group individually, in the drawn order: the transaction tests whether the
-// database resolves the deadlocks.
+// updateBalanceSQL updates the balances of a group one by one, in the drawn order. The order is random, so the
+// transaction tests whether the database resolves deadlocks.
 var updateBalanceSQL = &sqlform.Transaction{Procedure: procUpdateBalance, Statements: []*sqlform.Statement{updateBalanceStep}, Run: updateBalanceInSQL}
 
 // selectBalanceSQL reads the balances of a group in one statement.

@@ -63,9 +63,10 @@ func keep(table txn.Table, at, n int) func(txn.Ctx, txn.Key, []byte) (txn.Key, [
 	}
 }
 
-// TestConditions plants a bug in a procedure for each consistency condition and compares the set of conditions that
-// detect it. A condition that follows from others cannot fail alone: condition 1 is 9 minus 8, summed over all
-// districts, and 4 is 6 summed over all orders.
+// TestConditions plants a bug in a procedure for each consistency condition, and compares the set of conditions that
+// detect the bug with the expected set. A condition that follows from other conditions cannot fail alone: condition 1
+// is the difference of conditions 9 and 8, summed over all districts, and condition 4 is condition 6, summed over all
+// orders.
 func TestConditions(t *testing.T) {
 	const w, d, o = 1, 4, 3001
 	order := appendNewOrder(nil, w, d, 17, date, 5)

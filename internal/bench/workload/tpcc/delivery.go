@@ -10,8 +10,8 @@ import (
 // delivery delivers the oldest new order of each district of a warehouse (clause 2.7) in a single transaction, as
 // clause 2.7.4.2 allows. It finds these orders in NEW-ORDER. The footprint can name only the first rows of that table.
 //
-// The result is the O_ID delivered in each district, 4 bytes each. It is 0 for a district without a new order, which
-// clause 2.7.4.2 skips.
+// The result is the O_ID delivered in each district, 4 bytes each. The O_ID is 0 for a district without a new order,
+// which clause 2.7.4.2 skips.
 var delivery = &txn.Procedure{
 	ID:      procDelivery,
 	Name:    "delivery",
@@ -32,7 +32,7 @@ var delivery = &txn.Procedure{
 	Run: runDelivery,
 }
 
-// deliveryArgs: W_ID 4, O_CARRIER_ID 1, OL_DELIVERY_D 8.
+// deliveryArgs contains, with sizes in bytes: W_ID 4, O_CARRIER_ID 1, OL_DELIVERY_D 8.
 type deliveryArgs []byte
 
 const deliveryArgsSize = 13
@@ -101,7 +101,8 @@ func runDelivery(c txn.Ctx, args []byte) ([]byte, error) {
 		return nil, err
 	}
 	for i := range orders {
-		// The capacity ends with the order, because the lines share its memory.
+		// The order's lines follow in the same memory. The capacity ends with the order, so that an append cannot overwrite
+		// them.
 		c.Put(keys[i], orders[i].rows[:orderSize:orderSize])
 	}
 	for i := range orders {

@@ -8,9 +8,9 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload/sqlform"
 )
 
-// deliverySQL delivers in all districts of a warehouse in three round trips. They find the oldest orders, update these
-// and their lines, and update the customers' balances. Two concurrent deliveries take different orders, also at READ
-// COMMITTED, since the first delivery locks its order.
+// deliverySQL delivers in all districts of a warehouse in three round trips. The first finds the oldest orders, the
+// second updates these orders and their lines, and the third updates the customers' balances. Even at READ COMMITTED,
+// two concurrent deliveries take different orders, because the first delivery locks its orders.
 var deliverySQL = &sqlform.Transaction{
 	Procedure:  procDelivery,
 	Statements: []*sqlform.Statement{deliveryOldest, deliveryNewOrders, deliveryOrders, deliveryLines, deliveryCustomers},
@@ -38,10 +38,12 @@ var (
 			"select c_d_id {, prior} from " + deliveryOf + " straight_join customer on c_w_id = $1 and c_d_id = x.d and c_id = x.o"}
 )
 
-// deliveryOf are the orders of a delivery, or its customers, for MySQL.
+// deliveryOf is a derived table for MySQL, with a row for each element of the array parameters: a district d, and its
+// order or customer o.
 const deliveryOf = "([< union all >select $2 as d, $3 as o]) as x"
 
-// deliveryOldestOf finds and locks the oldest new order of each district in turn, for MySQL, which has no lateral join.
+// deliveryOldestOf returns statements for MySQL, which has no lateral join. Each finds and locks the oldest new order
+// of a district.
 func deliveryOldestOf() (districts []string) {
 	for d := range districtsPerWarehouse {
 		districts = append(districts, fmt.Sprintf("select no_d_id, no_o_id {, version} from new_order where no_w_id = $1 and no_d_id = %d order by no_o_id limit 1 for update", d+1))
@@ -118,7 +120,7 @@ func deliveryInSQL(c *sqlform.Call) ([]byte, error) {
 	return result, nil
 }
 
-// findOldest finds and locks the oldest new order of each district; its number is 0 where there is none.
+// findOldest finds and locks the oldest new order of each district. In a district without new orders, the number is 0.
 func (a deliveryArgs) findOldest(c *sqlform.Call) (orders [districtsPerWarehouse]delivered, err error) {
 	c.Do(deliveryOldest, func(r *sqlform.Row) error {
 		d := uint8(r.Int())

@@ -14,7 +14,7 @@ import (
 // Dike (Qu et al., "How Good is the Distributed Databases in Supporting Transaction Processing", 2022) adds
 // quantitative control to TPC-C. A node of Dike corresponds to a cell here: one partition of one region.
 
-// The row that contending new orders write: data x of definition 1, as in Dike's code.
+// The row that contending new orders write. It is data x of definition 1, as in Dike's code.
 const (
 	contendedWarehouse = 1
 	contendedDistrict  = 1
@@ -103,7 +103,7 @@ func (t *TPCC) runs(kind int) bool {
 	return slices.ContainsFunc(t.phases, func(m [allTypes]int32) bool { return m[kind] > 0 })
 }
 
-// balances reports whether the database has the table of balances.
+// balances reports whether the database needs the table of balances.
 func (t *TPCC) balances() bool { return t.runs(typeUpdateBalance) || t.runs(typeSelectBalance) }
 
 // zipfShares returns shares of ranks 1 .. n in proportion to 1 / rank^theta. They sum to 1.
@@ -119,14 +119,14 @@ func zipfShares(n int, thetaPercent int32) []float64 {
 	return out
 }
 
-// cells is the number of warehouses of each cell. Cells are ordered by region, then by partition.
+// cells contains the number of warehouses of each cell. Cells are ordered by region, then by partition.
 type cells struct {
 	topology *geo.Topology
 	ends     []int // cumulative numbers of warehouses, by cell
 	even     int   // number of warehouses per cell if all are equal, else 0
 }
 
-// cellsOf distributes the warehouses over the cells: evenly, or by Zipf if thetaPercent is set.
+// cellsOf distributes the warehouses over the cells: evenly, or by Zipf's law if thetaPercent is set.
 func cellsOf(t *geo.Topology, perPartition int32, thetaPercent *int32) cells {
 	n := t.Placement().Cells()
 	c := cells{topology: t, ends: make([]int, n)}
@@ -137,7 +137,8 @@ func cellsOf(t *geo.Topology, perPartition int32, thetaPercent *int32) cells {
 		}
 		return c
 	}
-	// Each cell has at least one warehouse. The largest remainders determine the others; on a tie the first cell wins.
+	// Each cell has at least one warehouse. The rest is distributed by the largest remainder; on a tie the first cell
+	// wins.
 	shares, all := zipfShares(n, *thetaPercent), n*int(perPartition)
 	counts, left := make([]int, n), all
 	for i, p := range shares {
@@ -181,7 +182,7 @@ func (c *cells) cell(i int) geo.Cell {
 }
 func (c *cells) index(x geo.Cell) int { return int(x.Home)*c.topology.Partitions + x.Partition }
 
-// name returns the name of cell i: us-east-1/0.
+// name returns the name of cell i, such as us-east-1/0.
 func (c *cells) name(i int) string {
 	x := c.cell(i)
 	return fmt.Sprintf("%s/%d", c.topology.Regions[x.Home], x.Partition)
@@ -234,20 +235,22 @@ func (t *TPCC) placeOf(w uint32) int {
 
 // contention keeps the configured number of new orders in flight on the contended row.
 //
-// Dike's text draws each transaction with a probability computed from the throughput of contending and other
-// transactions; its code measures that once, in seconds 10 to 20. Here a transaction contends if fewer transactions
-// than configured are contending. This needs no waiting, as the paper requires, and no prior measurement of throughput.
+// Dike's paper draws each transaction with a probability computed from the throughput of contending and other
+// transactions; its code measures the throughput only once, in seconds 10 to 20. Here a transaction contends if fewer
+// transactions than configured are contending. No transaction has to wait, as the paper requires, and no throughput has
+// to be measured first.
 type contention struct {
 	targets  []int // by part of the measured time, for this generator
 	measured time.Duration
 	now      int // contending transactions in flight
-	// The number in flight when the last transaction was made, and the next instant to sample.
+	// before is the number of contending transactions in flight after this generator's last transaction started. sample is
+	// the next instant to sample, and last is the elapsed time of the last call of observe.
 	before       int
 	sample, last time.Duration
 }
 
-// sampleGap is the time between two samples of the number of contending transactions. Dike samples every second; parts
-// may be shorter here.
+// sampleGap is the time between two samples of the number of contending transactions. Dike samples every second. Here
+// the interval is shorter, because a part of the measured time may be shorter than a second.
 const sampleGap = 10 * time.Millisecond
 
 // newContention distributes the contention intensities over the homes, and over the clients of each home.
@@ -270,8 +273,8 @@ func (x *contention) wants(elapsed time.Duration) bool {
 	return len(x.targets) > 0 && x.now < x.targets[workload.PartOf(elapsed, x.measured, len(x.targets))]
 }
 
-// observe counts the samples up to elapsed. No transaction of this generator started since the last call, so the number
-// in flight after that transaction applies to all samples since.
+// observe counts the samples up to elapsed. Since its last call no transaction of this generator has started, so the
+// number in flight at that time applies to all these samples.
 func (x *contention) observe(elapsed time.Duration, first bool, counts []workload.Count) {
 	if len(x.targets) == 0 {
 		return

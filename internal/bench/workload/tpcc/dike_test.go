@@ -51,7 +51,8 @@ func TestUnevenSuite(t *testing.T) {
 	}
 }
 
-// TestDistribution compares the cells that new orders and stock levels touch with the configured cells: figure 17(a).
+// TestDistribution compares the numbers of cells that new orders and stock levels access with the configured numbers
+// (figure 17(a)).
 func TestDistribution(t *testing.T) {
 	top := topology(3, 3)
 	for _, degree := range []int32{3, 5} {
@@ -89,8 +90,8 @@ func TestDistribution(t *testing.T) {
 	}
 }
 
-// TestContention simulates 180 clients. Contending transactions finish one after another, and all others take constant
-// time (figure 17(b)).
+// TestContention simulates 180 clients (figure 17(b)). Contending transactions finish one after another, and all other
+// transactions take a constant time.
 func TestContention(t *testing.T) {
 	const part = 4 * time.Second
 	targets := []int32{30, 110, 150, 80, 50}
@@ -170,7 +171,7 @@ func TestContention(t *testing.T) {
 	}
 }
 
-// TestPhases draws three mixes over time: figure 18(b).
+// TestPhases draws transactions from three consecutive mixes (figure 18(b)).
 func TestPhases(t *testing.T) {
 	s := dikeSpec(2, v1alpha1.TPCCMix{})
 	s.MixPhases = []v1alpha1.TPCCMix{{NewOrder: 45, Payment: 43, OrderStatus: 4, StockLevel: 4, Delivery: 4},
@@ -202,7 +203,7 @@ func TestPhases(t *testing.T) {
 	}
 }
 
-// TestUnevenWarehouses compares the warehouses of nine partitions with Zipf's law: figure 17(c).
+// TestUnevenWarehouses compares the numbers of warehouses of nine partitions with Zipf's law (figure 17(c)).
 func TestUnevenWarehouses(t *testing.T) {
 	for _, theta := range []int32{0, 99, 150} {
 		s := dikeSpec(20, v1alpha1.TPCCMix{NewOrder: 100})
@@ -238,8 +239,8 @@ func TestUnevenWarehouses(t *testing.T) {
 	}
 }
 
-// TestSnapshot checks that verification detects a committed selectBalance that saw only one balance of its group
-// updated.
+// TestSnapshot checks that verification detects a committed selectBalance that saw an update of only one balance of its
+// group.
 func TestSnapshot(t *testing.T) {
 	w := newTPCC(t, dikeSpec(4, v1alpha1.TPCCMix{SelectBalance: 100}), topology(1, 1))
 	d := loaded(t, w)
@@ -262,8 +263,8 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// TestStockLevels checks that counting the low items of several warehouses together equals counting them one after
-// another.
+// TestStockLevels checks that one stock-level transaction over several warehouses returns the sum of the results for
+// each warehouse.
 func TestStockLevels(t *testing.T) {
 	w := newTPCC(t, dikeSpec(3, v1alpha1.TPCCMix{StockLevel: 100}), topology(1, 1))
 	d := loaded(t, w)

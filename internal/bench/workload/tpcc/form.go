@@ -7,9 +7,9 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload/sqlform"
 )
 
-// This file is TPC-C in SQL: the tables of clause 1.3 with their types and keys. Each transaction is in the file named
-// after it. Names sort by their bytes regardless of the database's collation, as in the index of the procedures: both
-// must select the same middle customer of a last name.
+// This file contains TPC-C in SQL: the tables of clause 1.3 with their types and keys. Each transaction is in the file
+// named after it. Names sort by bytes, regardless of the database's collation. The procedures' index has the same
+// order, so both forms select the same middle customer of a last name.
 
 // Indexes of tables.
 const (
@@ -83,7 +83,7 @@ var tables = []sqlform.Table{
 		Key:        "o_w_id, o_d_id, o_id",
 		Indexes:    []string{"o_w_id, o_d_id, o_c_id, o_id"},
 		References: []sqlform.Reference{{Columns: "o_w_id, o_d_id, o_c_id", Of: "customer (c_w_id, c_d_id, c_id)"}},
-		// The transaction that entered the order is also the writer of its entry in the index by customer.
+		// The transaction that entered the order also counts as the writer of the order's entry in the index by customer.
 		Recorded: []string{"entered bigint not null default 0"},
 	},
 	sqlNewOrder: {
@@ -122,13 +122,13 @@ func Transactions() []*sqlform.Transaction {
 	return []*sqlform.Transaction{newOrderSQL, paymentSQL, orderStatusSQL, deliverySQL, stockLevelSQL, updateStockSQL, updateBalanceSQL, selectBalanceSQL}
 }
 
-// heads are the sizes of the numbers at the start of each table's rows, in bytes.
+// heads are the sizes, in bytes, of the fixed-size columns at the start of each table's rows.
 var heads = map[txn.Table]int{
 	tableItem: itemHead, tableWarehouse: warehouseHead, tableDistrict: districtHead, tableCustomer: customerHead, tableStock: stockHead,
 	tableHistory: historyHead, tableOrder: orderSize, tableOrderLine: orderLineSize, tableBalance: balanceSize,
 }
 
-// appendColumns implements sqlform.Form.Row: it splits a row of the procedures into columns.
+// appendColumns implements sqlform.Form.Row. It converts a row of the procedures to columns.
 func appendColumns(k txn.Key, v []byte, c *sqlform.Columns) (table int, err error) {
 	if !k.Valid() || k.Table() > tableBalance || len(v) < heads[k.Table()] {
 		return 0, fmt.Errorf("%s with %d bytes is no row of TPC-C", keyName(k), len(v))

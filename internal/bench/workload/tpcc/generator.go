@@ -21,8 +21,8 @@ var (
 // maxThink is the maximum think time, as a multiple of its mean (clause 5.2.5.4).
 const maxThink = 10
 
-// terminal is the state of a client: its location and its transaction in flight. It is small, since there may be
-// 100,000 terminals.
+// terminal is the state of a client: its warehouse and district, and its transaction in flight. The type is small,
+// because there may be 100,000 terminals.
 type terminal struct {
 	warehouse uint32
 	amount    int32 // the payment in cents, the quantity taken by the order, or the number of changed balances
@@ -45,12 +45,12 @@ type generator struct {
 	terminals          []terminal
 	stream             uint32
 	payments           uint64 // number of payments so far
-	// counts are the counts for TPCC.Shares. warmup receives the counts of the warm-up, which nobody reads.
+	// counts are the counts for TPCC.Shares. warmup receives the counts of the warm-up, which are discarded.
 	counts, warmup []workload.Count
 
 	total   sums
 	unknown map[txn.ID]terminal
-	// unduly is the number of committed orders that have an unused item.
+	// unduly is the number of committed orders that contain an unused item and should have rolled back.
 	unduly int64
 	// unequal is the number of committed selectBalance transactions that read different balances.
 	unequal int64
@@ -178,7 +178,7 @@ func (g *generator) newOrder(x *terminal, date uint64, counts []workload.Count) 
 	if ofLines == nil && g.draw(percentOf(g.t.spec.Remote.NewOrderPercent)) {
 		remoteLine = g.rng.IntN(n)
 	}
-	// In a distributed order, each of the other partitions supplies one line (Dike, algorithm 1).
+	// In a distributed order, each of the other chosen partitions supplies one line (Dike, algorithm 1).
 	others := g.distribute(w, counts[shareDistributedOrders:])
 	n = max(n, len(others)+1)
 	isRemote, d := false, g.district(x)
@@ -232,8 +232,8 @@ func (g *generator) payment(x *terminal, date uint64, counts []workload.Count) [
 	return appendPayment(g.room(paymentArgsSize), x.warehouse, d, by, date, g.historyNumber(), x.amount)
 }
 
-// historyNumber returns the number of the row that the payment adds to HISTORY. It is unique, since streams are unique
-// among the generators of a run.
+// historyNumber returns the number of the row that the payment adds to HISTORY. The number is unique, because streams
+// are unique among the generators of a run.
 func (g *generator) historyNumber() uint64 { return uint64(txn.MakeID(g.stream, g.payments)) }
 
 // customer draws a customer of a district, by last name or by number (clauses 2.5.1.2 and 2.6.1.2).
@@ -248,8 +248,8 @@ func (g *generator) customer(w uint32, d uint8, counts []workload.Count) selecto
 	return s
 }
 
-// other draws a remote warehouse: any warehouse except w, or a warehouse at the location that the manifest requires. If
-// there is only one warehouse, it returns w.
+// other draws a remote warehouse: any warehouse except w, or a warehouse at the location that the manifest requires. It
+// returns w if there is only one warehouse.
 func (g *generator) other(w uint32) uint32 {
 	t := g.t
 	if !t.placesRemote() {
@@ -296,7 +296,7 @@ func (g *generator) Done(client int, o txn.Outcome) {
 	case txn.Committed:
 		g.commit(x, o.Result)
 	case txn.Unknown:
-		// selectBalance has no effect on sums, but a late outcome may reveal that it read different balances.
+		// selectBalance has no effect on sums, but a late outcome may show that it read different balances.
 		if e := x.effect(); e != (sums{}) || x.kind == typeSelectBalance {
 			g.total.add(&e, 1)
 			if len(g.unknown) < workload.MaxUnknown {
@@ -323,7 +323,7 @@ func (g *generator) commit(x *terminal, result []byte) {
 	}
 }
 
-// Late implements workload.Generator: it replaces the bounds of an unknown transaction by its true effect.
+// Late implements workload.Generator: it replaces the bounds of an unknown transaction with its true effect.
 func (g *generator) Late(o txn.Outcome) {
 	x, ok := g.unknown[o.ID]
 	if !ok || o.Status == txn.Unknown {
@@ -358,7 +358,7 @@ func (g *generator) Ledger() workload.Ledger {
 	return l
 }
 
-// Sums that clients know, and their names in ledgers and checks.
+// Sums that clients can compute, with their names in ledgers and checks.
 const (
 	sumPayments   = iota // of W_YTD, in cents
 	sumOrders            // rows of ORDER
@@ -370,7 +370,7 @@ const (
 
 var ledgerNames = [numSums]string{"tpcc-payments", "tpcc-orders", "tpcc-quantity", "tpcc-deliveries"}
 
-// ledgerUnduly is the number of committed orders that have an unused item.
+// ledgerUnduly is the number of committed orders that contain an unused item and should have rolled back.
 const ledgerUnduly = "tpcc-rollback"
 
 type sums [numSums + 1]workload.Interval

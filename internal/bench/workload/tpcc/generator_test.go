@@ -239,7 +239,7 @@ func TestTerminals(t *testing.T) {
 	}
 }
 
-// TestAnyWarehouse checks that a client with warehouses Any uses all warehouses equally, including those of other
+// TestAnyWarehouse checks that a client with warehouses Any uses all warehouses equally, including warehouses of other
 // regions.
 func TestAnyWarehouse(t *testing.T) {
 	s := spec(3)
@@ -271,8 +271,8 @@ func TestAnyWarehouse(t *testing.T) {
 	}
 }
 
-// TestFewerRows checks that a warehouse with 1% of the rows satisfies all conditions and that every transaction finds
-// its rows.
+// TestFewerRows checks that a warehouse with 1% of the rows satisfies all conditions, and that every transaction finds
+// the rows that it needs.
 func TestFewerRows(t *testing.T) {
 	s := spec(1)
 	s.RowsPercent = 1

@@ -9,7 +9,7 @@ import (
 )
 
 // loadDate is the date of all loaded rows, 1 January 2026, in microseconds since 1970. Dates of transactions are
-// relative to it, too, since neither generators nor procedures read a clock.
+// relative to this date, because neither generators nor procedures read a clock.
 const loadDate = 1_767_225_600_000_000
 
 // Amounts that clause 4.3.3.1 defines, in cents.
@@ -95,15 +95,15 @@ func (l *loader) flush() {
 // begin returns an empty slice for a new value. Pass the complete value to own or share.
 func (l *loader) begin() []byte { return l.draft[:0] }
 
-// own returns a copy of v in a separate allocation, which can be freed when the value is replaced. It is for values
+// own returns a copy of v in a separate allocation, which can be freed once the value is replaced. Use it for values
 // that transactions replace individually.
 func (l *loader) own(v []byte) []byte {
 	l.draft = v
 	return bytes.Clone(v)
 }
 
-// share returns a copy of v in the slab. It is for values that are never replaced, or are replaced together with their
-// neighbours.
+// share returns a copy of v in the slab. Use it for values that are never replaced, or that are replaced together with
+// their neighbours.
 func (l *loader) share(v []byte) []byte {
 	l.draft = v
 	return append(l.slab.Room(len(v), slabSize), v...)

@@ -135,7 +135,7 @@ func TestRows(t *testing.T) {
 	if least := len(names); least != lastNames {
 		t.Errorf("%d last names, want %d", least, lastNames)
 	}
-	// Ten times in a district at least once, and the 20,000 others by NURand.
+	// Each of the ten districts has at least one such customer. NURand draws the names of the other 20,000 customers.
 	if n := names["BARBARBAR"]; n < 10 {
 		t.Errorf("%d customers are called BARBARBAR, want 10 or more", n)
 	}
@@ -146,8 +146,8 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// TestPermutation checks that each customer of a district has one order (clause 4.3.3.1), and that the index by
-// customer finds it.
+// TestPermutation checks that each customer of a district has exactly one order (clause 4.3.3.1), and that the index by
+// customer finds this order.
 func TestPermutation(t *testing.T) {
 	w := newTPCC(t, spec(1), topology(1, 1))
 	st := store.NewHash()
@@ -234,7 +234,7 @@ func TestNonUniform(t *testing.T) {
 			chiSquared(t, p, got, n)
 		})
 	}
-	// Items have too many combinations to enumerate, so the test checks single bits of the formula.
+	// There are too many combinations to enumerate for items, so the test checks only how often all bits of A are set.
 	hits := 0
 	const n = 100_000
 	for range n {
@@ -246,13 +246,14 @@ func TestNonUniform(t *testing.T) {
 			hits++
 		}
 	}
-	// Each of the 13 bits of A is 0 with probability 1/4, but for the upper end of the range.
+	// Each of the 13 bits of A is 0 with probability 1/4, except at the upper end of the range.
 	if got, want := float64(hits)/n, math.Pow(0.75, 13); math.Abs(got-want) > 0.1*want {
 		t.Errorf("all bits of A are set in %.5f of the draws, want about %.5f", got, want)
 	}
 }
 
-// chiSquared fails when counts do not follow the weights p. Values are pooled until at least 20 are expected.
+// chiSquared fails the test if counts do not follow the weights p. Values are pooled until at least 20 draws are
+// expected.
 func chiSquared(t *testing.T, p, got []float64, n float64) {
 	t.Helper()
 	order := make([]int, len(p))

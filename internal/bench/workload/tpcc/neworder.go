@@ -10,8 +10,8 @@ import (
 // newOrder enters an order (clause 2.4). Its footprint is exact: the numbers of the added rows depend on the district's
 // row, but their groups are known in advance.
 //
-// The result is O_ID (4 bytes), the total amount in cents (8 bytes, clause 2.4.2.2) and a bit for each line (2 bytes).
-// The bit is set if the line's brand-generic field is "brand".
+// The result is O_ID (4 bytes), the total amount in cents (8 bytes, clause 2.4.2.2), and a 2-byte bit mask with a bit
+// for each line. The bit is set if the line's brand-generic field is "brand".
 var newOrder = &txn.Procedure{
 	ID:   procNewOrder,
 	Name: "newOrder",
@@ -38,8 +38,8 @@ var newOrder = &txn.Procedure{
 	Run: runNewOrder,
 }
 
-// newOrderArgs: W_ID 4, D_ID 1, C_ID 2, O_ENTRY_D 8, the number of lines 1; for each line OL_I_ID 3, OL_SUPPLY_W_ID 4,
-// OL_QUANTITY 1.
+// newOrderArgs contains, with sizes in bytes: W_ID 4, D_ID 1, C_ID 2, O_ENTRY_D 8, the number of lines 1; for each line
+// OL_I_ID 3, OL_SUPPLY_W_ID 4, OL_QUANTITY 1.
 type newOrderArgs []byte
 
 const (
@@ -91,7 +91,8 @@ func (a newOrderArgs) check() error {
 	return nil
 }
 
-// sameAs returns the first line that uses the same stock row as line i: clause 2.4.1.5 lets an item occur twice.
+// sameAs returns the first line with the same stock row as line i. An item may occur twice in an order (clause
+// 2.4.1.5).
 func (a newOrderArgs) sameAs(i int) int {
 	stock := string(a.line(i)[:7])
 	for j := range i {
@@ -102,10 +103,10 @@ func (a newOrderArgs) sameAs(i int) int {
 	return i
 }
 
-// newOrderKeys are the keys that a new order knows before it runs, in one string.
+// newOrderKeys contains, in one string, the keys that are known before a new order runs.
 type newOrderKeys txn.Key
 
-// newOrderTables are the tables with a group to which a new order adds rows.
+// newOrderTables are the tables to whose groups a new order adds rows.
 var newOrderTables = [...]txn.Table{tableOrder, tableNewOrder, tableOrderLine, tableOrdersByCustomer}
 
 const (
@@ -116,8 +117,8 @@ const (
 	newOrderMaxNewKeys = 2*orderKeySize + orderByCustomerKeySize + maxOrderLines*orderLineKeySize
 )
 
-// keys returns the keys. It includes item keys only if withItems is set, since footprints do not name rows that are
-// everywhere.
+// keys returns the keys. It includes item keys only if withItems is set, because footprints omit rows that every node
+// stores.
 func (a newOrderArgs) keys(withItems bool) newOrderKeys {
 	var room [newOrderMaxKeys]byte
 	w, d, n := a.warehouse(), a.district(), a.lines()
@@ -228,7 +229,7 @@ type newOrderRows struct {
 	same  [maxOrderLines]int      // index of the line whose stock row each line uses
 }
 
-// read reads the items and the stock rows, each with one GetAll.
+// read reads all items with one GetAll, and all stock rows with another.
 func (a newOrderArgs) read(c txn.Ctx, k newOrderKeys) (r newOrderRows, err error) {
 	n := a.lines()
 	keys := make([]txn.Key, 0, n)

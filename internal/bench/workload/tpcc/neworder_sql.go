@@ -8,9 +8,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload/sqlform"
 )
 
-// newOrderSQL enters an order in two round trips. The first reads the input of the order's lines; the second sends all
-// of its rows. Lines are taken from stock in the order of the stock's key, so that orders wait for each other in one
-// direction.
+// newOrderSQL enters an order in two round trips. The first reads the rows that the order depends on. The second writes
+// all of the order's rows. The stock rows are updated in key order, so that concurrent orders cannot deadlock on them.
 var newOrderSQL = &sqlform.Transaction{
 	Procedure:  procNewOrder,
 	Statements: []*sqlform.Statement{newOrderWarehouse, newOrderDistrict, newOrderCustomer, newOrderItems, newOrderOrder, newOrderNewOrder, newOrderLines},
@@ -48,17 +47,17 @@ select number, s_quantity, s_data {, prior} from taken`,
 			"select number, s_quantity, s_data {, prior} from ([< union all >select $4 as number, $5 as item, $6 as supplier]) as l straight_join stock on s_w_id = supplier and s_i_id = item"}
 )
 
-// distInfo continues with S_DIST_xx of the district that it is the case of.
+// distInfo is the rest of a CASE expression on the district's number. The expression selects S_DIST_xx of the district.
 const distInfo = `when 1 then s_dist_01 when 2 then s_dist_02 when 3 then s_dist_03 when 4 then s_dist_04 when 5 then s_dist_05
 		when 6 then s_dist_06 when 7 then s_dist_07 when 8 then s_dist_08 when 9 then s_dist_09 else s_dist_10 end`
 
-// orderedLine is what an order's line needs to know of its item.
+// orderedLine contains what the statements need of an order's line and its item.
 type orderedLine struct {
 	number       int // from 0
 	price        int64
 	used, remote bool
 	original     bool // of the item
-	turn         int  // how many earlier lines take the same stock
+	turn         int  // number of earlier lines with the same stock row
 }
 
 func newOrderInSQL(c *sqlform.Call) ([]byte, error) {
@@ -132,7 +131,8 @@ func newOrderInSQL(c *sqlform.Call) ([]byte, error) {
 		c.Insert(txn.Key(appendOrderByCustomerKey(nil, w, d, a.customer(), o)))
 		c.Insert(txn.Key(appendOrderKey(nil, tableNewOrder, w, d, o)))
 	}
-	// An item may occur twice in an order (clause 2.4.1.5), and a statement updates a row once.
+	// An item may occur twice in an order (clause 2.4.1.5), but a statement updates a row only once. Each turn therefore
+	// updates a stock row at most once.
 	taken, wanted, brand := 0, 0, uint16(0)
 	for turn := range turns {
 		wanted += a.take(c, o, lines, turn, func(number int, stockOriginal bool) {
@@ -155,7 +155,7 @@ func newOrderInSQL(c *sqlform.Call) ([]byte, error) {
 	return be.AppendUint16(be.AppendUint64(be.AppendUint32(make([]byte, 0, 14), o), uint64(total)), brand), nil
 }
 
-// askItems asks for the items of all lines.
+// askItems queries the items of all lines.
 func (a newOrderArgs) askItems(c *sqlform.Call, lines []orderedLine) {
 	var room [maxOrderLines]int64
 	ids := room[:len(lines)]
@@ -178,8 +178,9 @@ func (a newOrderArgs) askItems(c *sqlform.Call, lines []orderedLine) {
 	}, sqlform.Ints(ids))
 }
 
-// take takes the lines of a turn from stock and enters them, and returns how many there are. each gets the number of a
-// line, once it is entered, and whether its stock is original.
+// take updates the stock of the lines with the given turn, and inserts these lines. It returns the number of lines. For
+// each inserted line, take calls each with the line's number; original reports whether the data of the line's stock row
+// contain ORIGINAL.
 func (a newOrderArgs) take(c *sqlform.Call, o uint32, lines []orderedLine, turn int, each func(number int, original bool)) (n int) {
 	var room [maxOrderLines]*orderedLine
 	chosen := room[:0]

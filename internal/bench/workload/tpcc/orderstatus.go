@@ -7,12 +7,12 @@ import (
 )
 
 // orderStatus reads a customer's balance and last order (clause 2.6). Only the index of orders by customer identifies
-// that order, so the footprint is a hint even if the customer's number is given. Ranges over all orders and lines of
-// the district would make it exact. But an engine that fetches the whole footprint would then fetch 30,000 lines for
-// the ten that it needs.
+// the last order, so the footprint is a hint even if the customer's number is given. Ranges over all orders and lines
+// of the district would make the footprint exact. But an engine that fetches the whole footprint would then fetch
+// 30,000 lines instead of ten.
 //
-// The result is C_ID 2, C_BALANCE 8, O_ID 4, O_ENTRY_D 8, O_CARRIER_ID 1, and for each line OL_DELIVERY_D 8 and
-// OL_AMOUNT 4.
+// The result contains, with sizes in bytes: C_ID 2, C_BALANCE 8, O_ID 4, O_ENTRY_D 8, O_CARRIER_ID 1, and for each line
+// OL_DELIVERY_D 8 and OL_AMOUNT 4.
 var orderStatus = &txn.Procedure{
 	ID:   procOrderStatus,
 	Name: "orderStatus", ReadOnly: true,

@@ -12,7 +12,7 @@ import (
 // other than the payment's. The footprint is exact if the customer's number is given. With a last name, only the index
 // identifies the customer.
 //
-// The result is C_ID 2 and the new C_BALANCE 8.
+// The result is C_ID (2 bytes) and the new C_BALANCE (8 bytes).
 var payment = &txn.Procedure{
 	ID:   procPayment,
 	Name: "payment",
@@ -36,7 +36,8 @@ var payment = &txn.Procedure{
 	Run: runPayment,
 }
 
-// paymentArgs: W_ID 4, D_ID 1, customer 8, H_DATE 8, number of the history row 8, H_AMOUNT 4.
+// paymentArgs contains, with sizes in bytes: W_ID 4, D_ID 1, customer 8, H_DATE 8, number of the history row 8,
+// H_AMOUNT 4.
 type paymentArgs []byte
 
 const paymentArgsSize = 5 + customerArgs + 20
@@ -63,7 +64,7 @@ func (a paymentArgs) check() error {
 	return a.customer().check()
 }
 
-// paymentKeys are the keys that a payment knows before it runs, in one string.
+// paymentKeys contains, in one string, the keys that are known before a payment runs.
 type paymentKeys txn.Key
 
 const paymentHistoryAt = warehouseKeySize + districtKeySize
@@ -136,7 +137,7 @@ func (r customerRow) remember(by *selector, a paymentArgs) customerRow {
 	return append(b, r[at:][:min(len(r)-at, at+maxData-len(b))]...)
 }
 
-// appendNote appends the note about the payment that C_DATA keeps.
+// appendNote appends the note about the payment that is stored in C_DATA.
 func (a paymentArgs) appendNote(b []byte, by *selector) []byte {
 	for _, n := range [...]uint64{uint64(by.number), uint64(by.d), uint64(by.w), uint64(a.district()), uint64(a.warehouse()), uint64(a.amount())} {
 		b = append(strconv.AppendUint(b, n, 10), ' ')
@@ -152,8 +153,8 @@ type selector struct {
 	number uint16 // of the customer or of the last name
 }
 
-// customerArgs is the size of a selector in arguments: C_W_ID 4, C_D_ID 1, a byte that is 1 for a selection by name,
-// number 2.
+// customerArgs is the size of a selector in arguments. A selector contains, with sizes in bytes: C_W_ID 4, C_D_ID 1, a
+// flag for selection by name 1, the number 2.
 const customerArgs = 8
 
 func readSelector(b []byte) selector {
@@ -175,7 +176,7 @@ func (s selector) check() error {
 	return checkPlace(s.w, s.d)
 }
 
-// namesakes returns the index range of the customers with the last name.
+// namesakes returns the range of index entries of the customers with the last name.
 func (s *selector) namesakes() txn.Range {
 	return txn.Prefix(txn.Key(appendNameKey(make([]byte, 0, groupKeySize+16), s.w, s.d, s.number)))
 }

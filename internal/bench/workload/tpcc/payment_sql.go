@@ -5,8 +5,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload/sqlform"
 )
 
-// paymentSQL books a payment in two round trips, or three with a lookup by last name: the updates, and the history,
-// which needs names that the updates return.
+// paymentSQL books a payment in two round trips: the updates, then the insertion into HISTORY, which needs names that
+// the updates return. A lookup by last name takes a third round trip.
 var paymentSQL = &sqlform.Transaction{
 	Procedure:  procPayment,
 	Statements: []*sqlform.Statement{paymentWarehouse, paymentDistrict, customersByName, paymentCustomer, paymentHistory},

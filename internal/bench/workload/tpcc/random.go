@@ -2,7 +2,7 @@ package tpcc
 
 import "math/rand/v2"
 
-// random is a SplitMix64 generator. Each row has its generator, since a row depends only on the seed and its key.
+// random is a SplitMix64 generator. Each row has its own generator, because a row depends only on the seed and its key.
 type random uint64
 
 // randomOf returns the generator of a row.
@@ -30,8 +30,8 @@ func (r *random) percent(n int) bool { return r.between(1, 100) <= n }
 // noiseSize is the number of positions in the noise at which a text may start.
 const noiseSize = 1 << 16
 
-// noise is random text from which columns are cut at random positions: letters has letters and digits, and digits has
-// digits only (clause 4.3.2.2). Drawing each character would dominate the loading time.
+// noise is random text from which columns are cut at random positions. letters contains letters and digits, and digits
+// contains only digits (clause 4.3.2.2). Drawing each character separately would dominate the loading time.
 type noise struct{ letters, digits []byte }
 
 func newNoise(seed uint64) *noise {
@@ -66,8 +66,8 @@ func appendLastName(b []byte, number int) []byte {
 	return append(b, syllables[number%10]...)
 }
 
-// nonUniform returns NURand(A, x, y) with its constant C (clause 2.1.6). first is uniform over 0 .. A, and second over
-// x .. y.
+// nonUniform returns NURand(A, x, y) with the constant C (clause 2.1.6). first must be uniform over 0 .. A, and second
+// uniform over x .. y.
 func nonUniform(a, c, x, y, first, second int) int {
 	return ((first|second)+c)%(y-x+1) + x
 }
@@ -120,7 +120,7 @@ func (c *constants) drawName(rng *rand.Rand, names int) uint16 {
 	return uint16(nonUniform(aLast, c.lastRun, 0, names-1, rng.IntN(aLast+1), rng.IntN(names)))
 }
 
-// loadedName draws the number of a customer's last name in the loaded database (clause 4.3.3.1).
+// loadedName draws the number of the last name of a loaded customer (clause 4.3.3.1).
 func (c *constants) loadedName(r *random) int {
 	return nonUniform(aLast, c.lastLoad, 0, lastNames-1, r.between(0, aLast), r.between(0, lastNames-1))
 }

@@ -6,12 +6,14 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// Rows contain the specification's columns (clause 1.3), except for columns in their keys. A row starts with its
-// numbers, at fixed offsets. Texts follow, each preceded by its length in one byte; a final text without a length
-// extends to the end. Money is in cents, taxes and discounts are in 1/10,000. Dates are microseconds since 1970, with 0
-// for null. Rows are shared: a procedure clones a row before it changes the row.
+// Rows contain the specification's columns (clause 1.3), except for columns in their keys. The fixed-size columns come
+// first, at fixed offsets; the comments below give their sizes in bytes. Texts follow, each preceded by its length in
+// one byte; a final text without a length extends to the end.
+//
+// Money is in cents. Taxes and discounts are in 1/10,000. Dates are microseconds since 1970, with 0 for null. Rows are
+// shared, so a procedure clones a row before changing it.
 
-// Sizes of the numbers at the start of each row, in bytes.
+// Sizes of the fixed-size columns at the start of each row, in bytes.
 const (
 	warehouseHead = 10
 	districtHead  = 14
@@ -23,14 +25,14 @@ const (
 	stockHead     = 14 + districtsPerWarehouse*distInfoSize
 )
 
-// maxHistory is the maximum size of a row of HISTORY, in bytes.
+// maxHistory is the maximum size in bytes of a row of HISTORY.
 const maxHistory = historyHead + 24
 
 // distInfoSize is the size of S_DIST_xx and OL_DIST_INFO, in bytes.
 const distInfoSize = 24
 
-// get returns a row of at least head bytes, the size of its numbers. It aborts with abortNoRow if the row is missing or
-// shorter.
+// get returns a row of at least head bytes, the size of its fixed-size columns. It aborts with abortNoRow if the row is
+// missing or shorter.
 func get(c txn.Ctx, k txn.Key, head int) ([]byte, error) {
 	return txn.GetRow(c, k, head, abortNoRow)
 }
@@ -52,7 +54,7 @@ func text(row []byte, head, n int) []byte {
 
 func appendText(b []byte, text []byte) []byte { return append(append(b, byte(len(text))), text...) }
 
-// warehouseRow: W_YTD 8, W_TAX 2; W_NAME, W_STREET_1, W_STREET_2, W_CITY, W_STATE, W_ZIP.
+// warehouseRow contains W_YTD 8, W_TAX 2; W_NAME, W_STREET_1, W_STREET_2, W_CITY, W_STATE, W_ZIP.
 type warehouseRow []byte
 
 func (r warehouseRow) ytd() int64     { return int64(be.Uint64(r)) }
@@ -60,7 +62,7 @@ func (r warehouseRow) setYTD(v int64) { be.PutUint64(r, uint64(v)) }
 func (r warehouseRow) tax() int64     { return int64(be.Uint16(r[8:])) }
 func (r warehouseRow) name() []byte   { return text(r, warehouseHead, 0) }
 
-// districtRow: D_YTD 8, D_NEXT_O_ID 4, D_TAX 2; D_NAME, D_STREET_1, D_STREET_2, D_CITY, D_STATE, D_ZIP.
+// districtRow contains D_YTD 8, D_NEXT_O_ID 4, D_TAX 2; D_NAME, D_STREET_1, D_STREET_2, D_CITY, D_STATE, D_ZIP.
 type districtRow []byte
 
 func (r districtRow) ytd() int64            { return int64(be.Uint64(r)) }
@@ -70,8 +72,9 @@ func (r districtRow) setNextOrder(o uint32) { be.PutUint32(r[8:], o) }
 func (r districtRow) tax() int64            { return int64(be.Uint16(r[12:])) }
 func (r districtRow) name() []byte          { return text(r, districtHead, 0) }
 
-// customerRow: C_BALANCE 8, C_YTD_PAYMENT 8, C_PAYMENT_CNT 4, C_DELIVERY_CNT 4, C_CREDIT_LIM 8, C_SINCE 8, C_DISCOUNT
-// 2, C_CREDIT 2, C_MIDDLE 2; C_FIRST, C_LAST, C_STREET_1, C_STREET_2, C_CITY, C_STATE, C_ZIP, C_PHONE; C_DATA.
+// customerRow contains C_BALANCE 8, C_YTD_PAYMENT 8, C_PAYMENT_CNT 4, C_DELIVERY_CNT 4, C_CREDIT_LIM 8, C_SINCE 8,
+// C_DISCOUNT 2, C_CREDIT 2, C_MIDDLE 2; C_FIRST, C_LAST, C_STREET_1, C_STREET_2, C_CITY, C_STATE, C_ZIP, C_PHONE;
+// C_DATA.
 type customerRow []byte
 
 // customerTexts is the number of a customer's texts before C_DATA.
@@ -108,7 +111,7 @@ const (
 	badCredit  = "BC"
 )
 
-// historyRow: H_C_W_ID 4, H_C_D_ID 1, H_D_ID 1, H_C_ID 2, H_DATE 8, H_AMOUNT 8; H_DATA. H_W_ID is in the key.
+// historyRow contains H_C_W_ID 4, H_C_D_ID 1, H_D_ID 1, H_C_ID 2, H_DATE 8, H_AMOUNT 8; H_DATA. H_W_ID is in the key.
 type historyRow []byte
 
 func (r historyRow) customersWarehouse() uint32 { return be.Uint32(r) }
@@ -122,7 +125,7 @@ func appendHistory(b []byte, cw uint32, cd, d uint8, c uint16, date uint64, amou
 	return be.AppendUint64(be.AppendUint64(b, date), uint64(amount))
 }
 
-// orderRow: O_ENTRY_D 8, O_C_ID 2, O_CARRIER_ID 1 (0 is null), O_OL_CNT 1, O_ALL_LOCAL 1.
+// orderRow contains O_ENTRY_D 8, O_C_ID 2, O_CARRIER_ID 1 (0 is null), O_OL_CNT 1, O_ALL_LOCAL 1.
 type orderRow []byte
 
 func (r orderRow) entered() uint64     { return be.Uint64(r) }
@@ -137,7 +140,7 @@ func appendOrder(b []byte, entered uint64, c uint16, carrier uint8, lines int) [
 	return append(be.AppendUint16(be.AppendUint64(b, entered), c), carrier, byte(lines), 1)
 }
 
-// orderLineRow: OL_DELIVERY_D 8, OL_AMOUNT 4, OL_I_ID 4, OL_SUPPLY_W_ID 4, OL_QUANTITY 1, OL_DIST_INFO 24.
+// orderLineRow contains OL_DELIVERY_D 8, OL_AMOUNT 4, OL_I_ID 4, OL_SUPPLY_W_ID 4, OL_QUANTITY 1, OL_DIST_INFO 24.
 type orderLineRow []byte
 
 func (r orderLineRow) delivered() uint64        { return be.Uint64(r) }
@@ -151,7 +154,7 @@ func appendOrderLine(b []byte, delivered uint64, amount int64, item, supplier ui
 	return append(b, distInfo...)
 }
 
-// itemRow: I_PRICE 4, I_IM_ID 4; I_NAME; I_DATA.
+// itemRow contains I_PRICE 4, I_IM_ID 4; I_NAME; I_DATA.
 type itemRow []byte
 
 func (r itemRow) price() int64 { return int64(be.Uint32(r)) }
@@ -162,7 +165,7 @@ func (r itemRow) data() []byte {
 	return nil
 }
 
-// stockRow: S_YTD 4, S_ORDER_CNT 4, S_REMOTE_CNT 4, S_QUANTITY 2, S_DIST_01 to S_DIST_10 24 each; S_DATA.
+// stockRow contains S_YTD 4, S_ORDER_CNT 4, S_REMOTE_CNT 4, S_QUANTITY 2, S_DIST_01 to S_DIST_10 24 each; S_DATA.
 type stockRow []byte
 
 func (r stockRow) ytd() uint32   { return be.Uint32(r) }
@@ -189,7 +192,7 @@ func (r stockRow) take(quantity int, remote bool) {
 
 func add(b []byte, n uint32) { be.PutUint32(b, be.Uint32(b)+n) }
 
-// original marks the data of some items and some stock rows (clause 4.3.3.1).
+// original is the mark in the data of some items and of some stock rows (clause 4.3.3.1).
 var original = []byte("ORIGINAL")
 
 func isOriginal(data []byte) bool { return bytes.Contains(data, original) }

@@ -21,7 +21,7 @@ const (
 	procSelectBalance txn.ProcID = 39
 )
 
-// Tables of the schema (clause 1.3). The warehouse determines the place of all rows except ITEM rows.
+// Tables of the schema (clause 1.3). The warehouse of a row determines the row's cell. Every node stores the ITEM rows.
 //
 // ORDER, NEW-ORDER, ORDER-LINE and the two indexes have ordered keys, grouped by district: each scan stays inside a
 // district. Every writer of a group also writes the district's row, so locking a group as one row costs no concurrency
@@ -51,8 +51,8 @@ const (
 	lastNames             = 1000
 )
 
-// size is the number of rows per table: the specification's cardinalities or a percentage of them. Only the number of
-// warehouses scales the specification's database.
+// size is the number of rows per table: the specification's cardinalities or a percentage of them. In the
+// specification, only the number of warehouses varies.
 type size struct {
 	items            int // number of items; every warehouse has a stock row for each
 	customers        int // customers of a district; each has one order in the loaded database
@@ -76,7 +76,7 @@ func (s *size) districtYTD() int64 { return int64(s.customers) * loadedPayment }
 // warehouseYTD returns the sum of districtYTD over a warehouse's districts, in cents.
 func (s *size) warehouseYTD() int64 { return districtsPerWarehouse * s.districtYTD() }
 
-// unusedItem is the number of no item (clause 2.4.1.4).
+// unusedItem is an item number that no item has (clause 2.4.1.4).
 const unusedItem = items + 1
 
 // Reasons why a procedure aborts.
@@ -90,7 +90,7 @@ const (
 // Procedures returns the stored procedures of TPC-C and Dike.
 func Procedures() []*txn.Procedure { return procedures[:] }
 
-// be is the byte order of all numbers. It makes keys sort by their numbers.
+// be is the byte order of all numbers. Big-endian keys sort in the order of their numbers.
 var be = binary.BigEndian
 
 // Sizes of keys in bytes.
@@ -148,8 +148,8 @@ func appendHistoryKey(b []byte, w uint32, number uint64) []byte {
 	return be.AppendUint64(txn.AppendIntKey(b, tableHistory, shardOf(w)), number)
 }
 
-// appendLoadedHistoryKey appends the key of a customer's loaded row. It is shorter than the key of any payment, so the
-// two never collide.
+// appendLoadedHistoryKey appends the key of a customer's loaded row. The key is shorter than the key of any payment, so
+// the two kinds of keys never collide.
 func appendLoadedHistoryKey(b []byte, w uint32, d uint8, c uint16) []byte {
 	return be.AppendUint16(append(txn.AppendIntKey(b, tableHistory, shardOf(w)), d), c)
 }
@@ -222,7 +222,7 @@ var keySizes = map[txn.Table]int{
 	tableOrdersByCustomer: orderByCustomerKeySize, tableBalance: warehouseKeySize,
 }
 
-// keyName names a row of any TPC-C database by table and primary key, as in the specification: district(3, 4).
+// keyName names a row of any TPC-C database by table and primary key, as in the specification, such as district(3, 4).
 func keyName(k txn.Key) string {
 	if !k.Valid() || k.Table() > tableBalance {
 		return k.String()

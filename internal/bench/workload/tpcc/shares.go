@@ -6,8 +6,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload"
 )
 
-// Indexes of the counts of requests. After Dike's counts follow the mixes of phases, the partitions of updateStock and
-// the contention intensities, whose numbers vary.
+// Indexes of the counts of requests. Counts whose number depends on the manifest follow Dike's counts: first the mixes
+// of phases, then the partitions of updateStock, then the contention intensities.
 const (
 	// The specification's types come first.
 	shareRollbacks = numTypes + iota
@@ -60,7 +60,8 @@ func (t *TPCC) sharePartition(cell int) int    { return t.sharePhase(len(t.phase
 func (t *TPCC) shareContention(part int) int   { return t.sharePartition(t.cells.number()) + part }
 func (t *TPCC) numCounts() int                 { return t.shareContention(len(t.dike.ContentionIntensities)) }
 
-// Shares implements workload.Workload: it returns the shares of the types and of random choices within transactions.
+// Shares implements workload.Workload. It returns the shares of the types, and the shares of random choices within
+// transactions.
 func (t *TPCC) Shares() []workload.Share {
 	out := make([]workload.Share, len(t.reported))
 	for i := range out {
@@ -122,8 +123,8 @@ func (t *TPCC) addRemote(add func(at int, s workload.Share)) {
 	}
 	payments, multiHome, multiPartition := r.PaymentPercent, percentOf(r.MultiHomePercent)*10_000, percentOf(r.MultiPartitionPercent)*10_000
 	if !t.placesRemote() {
-		// All other warehouses are equally likely, so some are in the same region and some have the same partition number
-		// in another region.
+		// All other warehouses are equally likely, so the numbers of warehouses in the other regions and partitions determine
+		// these shares.
 		all, perPartition := t.warehouses(), int(t.spec.WarehousesPerPartition)
 		if all == 1 {
 			ordersPercent, payments = 0, 0

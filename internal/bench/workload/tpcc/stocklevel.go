@@ -9,11 +9,11 @@ import (
 
 // stockLevel counts the items of a district's last 20 orders whose stock is below a threshold (clause 2.8). Only the
 // orders' lines identify these items. Clause 2.8.2.3 permits weaker isolation; here the transaction runs at the same
-// isolation as the others.
+// isolation level as all other transactions.
 //
-// With several warehouses it counts in the same district of each: dStockLevel of Dike (figure 12).
+// With several warehouses, it is dStockLevel of Dike (figure 12), which counts in the same district of each warehouse.
 //
-// The result is the number of items, 4.
+// The result is the number of items (4 bytes).
 var stockLevel = &txn.Procedure{
 	ID:   procStockLevel,
 	Name: "stockLevel", ReadOnly: true,
@@ -32,12 +32,12 @@ var stockLevel = &txn.Procedure{
 	Run: runStockLevel,
 }
 
-// stockLevelArgs: W_ID 4, D_ID 1, threshold 1; W_ID 4 of each further warehouse.
+// stockLevelArgs contains, with sizes in bytes: W_ID 4, D_ID 1, threshold 1; W_ID 4 of each further warehouse.
 type stockLevelArgs []byte
 
 const (
 	stockLevelArgsSize = 6
-	// recentOrders is the number of orders that it inspects, and recentLines is the maximum number of their lines.
+	// recentOrders is the number of orders that stockLevel inspects. recentLines is the maximum number of their lines.
 	recentOrders = 20
 	recentLines  = recentOrders * maxOrderLines
 )
@@ -89,9 +89,9 @@ func (a stockLevelArgs) keys(i int) txn.Key {
 	return txn.Key(appendGroupKey(appendDistrictKey(room[:0], a.warehouse(i), a.district()), tableOrderLine, a.warehouse(i), a.district()))
 }
 
-// lastLines returns a range of the last lines of a district that includes the lines of its last 20 orders. Their first
-// number, D_NEXT_O_ID - 20, is unknown when the footprint is declared, so the range starts at the last order and runs
-// backwards.
+// lastLines returns a range of the last lines of a district that includes the lines of its last 20 orders. The number
+// of the first of these orders, D_NEXT_O_ID - 20, is unknown when the footprint is declared. The range therefore starts
+// at the last line and runs backwards.
 func lastLines(group txn.Key) txn.Range {
 	r := txn.Prefix(group)
 	r.Reverse, r.Limit = true, recentLines

@@ -7,8 +7,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload/sqlform"
 )
 
-// stockLevelSQL counts in one statement for each warehouse; the sample in clause 2.8 uses two. A recorded run selects
-// the counted rows, since a number does not identify them.
+// stockLevelSQL counts with one statement for each warehouse, while the sample in clause 2.8 uses two. In a recorded
+// run it selects the counted rows instead, because a count does not identify them.
 var stockLevelSQL = &sqlform.Transaction{
 	Procedure:  procStockLevel,
 	Statements: []*sqlform.Statement{stockLevelCount, stockLevelRows},
@@ -20,8 +20,8 @@ const stockLevelJoin = ` from district
 	join stock on s_w_id = d_w_id and s_i_id = ol_i_id
 	where d_w_id = $1 and d_id = $2`
 
-// stockLevelStraight is stockLevelJoin in MySQL, with a fixed join order that starts at the district. A server that
-// reads another table as a whole would lock it.
+// stockLevelStraight is stockLevelJoin for MySQL, with a fixed join order that starts at the district. With another
+// order, a server could scan a whole table and lock all its rows.
 var stockLevelStraight = strings.ReplaceAll(stockLevelJoin, "join ", "straight_join ")
 
 var (
@@ -56,7 +56,7 @@ func stockLevelInSQL(c *sqlform.Call) ([]byte, error) {
 	return be.AppendUint32(make([]byte, 0, 4), low), nil
 }
 
-// lowRecorded counts the items that run short in a warehouse from the rows of one statement.
+// lowRecorded counts the items with low stock in a warehouse, in a recorded run.
 func (a stockLevelArgs) lowRecorded(c *sqlform.Call, w uint32) (uint32, error) {
 	d, next := a.district(), uint32(0)
 	counted, low := map[uint32]bool{}, uint32(0)

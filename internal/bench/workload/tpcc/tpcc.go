@@ -28,7 +28,7 @@ const (
 	numTypes // of the specification
 )
 
-// Transaction types of Dike. They follow if a mix has any of them.
+// Transaction types of Dike. Types returns them after the specification's types if a mix has any of them.
 const (
 	typeUpdateStock = numTypes + iota
 	typeUpdateBalance
@@ -51,7 +51,7 @@ type TPCC struct {
 	cells     cells
 	phases    [][allTypes]int32 // the mixes, in percent
 	dike      v1alpha1.TPCCDike
-	reported  []reported    // of the shares
+	reported  []reported    // what Shares returns
 	noise     func() *noise // created with the first row
 }
 
@@ -131,7 +131,7 @@ func (t *TPCC) Name() string { return "tpcc" }
 // Types implements workload.Workload.
 func (t *TPCC) Types() []string { return TypesOf(&t.spec) }
 
-// TypesOf returns the names of the five transactions, followed by Dike's if a mix has any of them.
+// TypesOf returns the names of the specification's five types, followed by Dike's types if a mix has any of them.
 func TypesOf(spec *v1alpha1.TPCC) []string {
 	for _, m := range mixes(spec) {
 		if m.UpdateStock+m.UpdateBalance+m.SelectBalance > 0 {
@@ -141,7 +141,7 @@ func TypesOf(spec *v1alpha1.TPCC) []string {
 	return typeNames[:numTypes]
 }
 
-// Never returns the reason why no transaction of a type runs, or "" if some run.
+// Never returns the reason why no transaction of a type runs, or "" if some transactions of the type run.
 func Never(spec *v1alpha1.TPCC, transaction string) string {
 	kind := slices.Index(typeNames, transaction)
 	all := mixes(spec)
@@ -170,8 +170,8 @@ func mix(m *v1alpha1.TPCCMix) [allTypes]int32 {
 // KeyName implements workload.Workload: see keyName.
 func (t *TPCC) KeyName(k txn.Key) string { return keyName(k) }
 
-// warehouses returns the number of all warehouses. They are numbered from 1, without gaps unless they are spread
-// unevenly.
+// warehouses returns the number of all warehouses. Warehouses are numbered from 1. The numbers have gaps if the cells
+// have different numbers of warehouses.
 func (t *TPCC) warehouses() int { return t.cells.all() }
 
 // warehousesOf returns the warehouses of a cell in ascending order.
@@ -188,7 +188,7 @@ func (t *TPCC) nth(c geo.Cell, i int) uint32 {
 	return uint32(t.topology.Placement().ShardNumber(c, uint64(i))) + 1
 }
 
-// cellOf returns the cell of a warehouse and its index there. It is the inverse of nth.
+// cellOf returns the cell of a warehouse and the warehouse's index in the cell. It is the inverse of nth.
 func (t *TPCC) cellOf(w uint32) (c geo.Cell, i int) {
 	c, n := t.topology.Placement().Locate(shardOf(w))
 	return c, int(n)

@@ -129,7 +129,7 @@ func TestNewOrder(t *testing.T) {
 	}
 }
 
-// TestRollback checks that an order with an unused item leaves no trace (clause 2.4.1.4).
+// TestRollback checks that an order with an unused item does not change the database (clause 2.4.1.4).
 func TestRollback(t *testing.T) {
 	w := newTPCC(t, spec(1), topology(1, 1))
 	d := loaded(t, w)
@@ -374,8 +374,8 @@ func samples(t testing.TB, w *TPCC) []*txn.Transaction {
 	return out
 }
 
-// TestForms runs the same transactions in several ways: plainly, in their traced forms, and by a task that receives
-// rows as it requests them. All forms must return the same results and leave the same rows.
+// TestForms runs the same transactions in several forms: as plain procedures, as traced procedures, and as a task that
+// receives rows as it requests them. All forms must return the same results and leave the same rows.
 func TestForms(t *testing.T) {
 	s := spec(1)
 	s.RollbackPercent = 10
@@ -423,8 +423,8 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// runTask runs a transaction as a task on the database's rows. It raises trips to the number of round trips if that is
-// higher.
+// runTask runs a transaction as a task on the database's rows. It sets trips to the maximum of trips and the number of
+// round trips.
 func runTask(t *testing.T, procs *txn.Registry, tx *txn.Transaction, d *workloadtest.Database, interactive bool, trips *int) txn.Outcome {
 	t.Helper()
 	k := rerun.New(procs, tx, d.Hash, interactive)

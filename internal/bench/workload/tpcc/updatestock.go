@@ -8,8 +8,9 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload"
 )
 
-// updateStock takes items from stock like the lines of an order: dUpdateStock of Dike (figure 7), with all lines in one
-// transaction. Dike's code commits after each line, so its transactions have no co-access.
+// updateStock takes items from stock like the lines of an order. It is dUpdateStock of Dike (figure 7), with all lines
+// in one transaction. Dike's code commits after each line, so its transactions never access several warehouses
+// together.
 //
 // The result is empty.
 var updateStock = &txn.Procedure{
@@ -41,7 +42,8 @@ var updateStock = &txn.Procedure{
 	},
 }
 
-// updateStockArgs: for each line S_W_ID 4, S_I_ID 3, quantity 1. Each line has a different warehouse.
+// updateStockArgs contains, for each line and with sizes in bytes: S_W_ID 4, S_I_ID 3, quantity 1. Each line has a
+// different warehouse.
 type updateStockArgs []byte
 
 const stockUpdateSize = 8
@@ -77,7 +79,7 @@ func (a updateStockArgs) check() error {
 	return nil
 }
 
-// updateStock draws an update of stock at one warehouse of a partition, or of a co-access group (Dike, section 4.3.2).
+// updateStock draws a stock update at one warehouse of a partition, or at a co-access group (Dike, section 4.3.2).
 func (g *generator) updateStock(x *terminal, counts []workload.Count) []byte {
 	t, b := g.t, g.room(maxOrderLines*stockUpdateSize)
 	line := func(w uint32) {
@@ -110,12 +112,12 @@ func (g *generator) updateStock(x *terminal, counts []workload.Count) []byte {
 	return b
 }
 
-// distribute draws whether a transaction at warehouse w is distributed, and which other cells it accesses (Dike,
-// section 4.2.1). It counts both.
+// distribute decides randomly whether a transaction at warehouse w is distributed, and which other cells it accesses
+// (Dike, section 4.2.1). It counts the transaction and the cells in counts.
 //
-// Dike does not know which node stores a warehouse. It draws the number of warehouses that lie in distributionDegree
-// nodes on average (equation 2). Here the location is known, so a distributed transaction accesses exactly that number
-// of cells.
+// Dike does not know which node stores a warehouse, and draws a number of warehouses that lie in distributionDegree
+// nodes on average (equation 2). Here the location is known, so a distributed transaction accesses exactly
+// distributionDegree cells.
 func (g *generator) distribute(w uint32, counts []workload.Count) (others []int) {
 	ratio := g.t.spec.Remote.DistributionRatioPercent
 	if ratio == nil {
@@ -149,7 +151,7 @@ func (g *generator) warehouseIn(i int) uint32 {
 	return g.t.nth(c, g.rng.IntN(g.t.cells.warehouses(c)))
 }
 
-// stockLevel draws a stock level (clause 2.8.1); a distributed one has several warehouses.
+// stockLevel draws a stock-level transaction (clause 2.8.1). A distributed transaction has several warehouses.
 func (g *generator) stockLevel(x *terminal, counts []workload.Count) []byte {
 	threshold := uint8(10 + g.rng.IntN(11))
 	cells := g.distribute(x.warehouse, counts[shareDistributedStockLevels:])

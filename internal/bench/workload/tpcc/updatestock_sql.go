@@ -8,7 +8,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload/sqlform"
 )
 
-// updateStockSQL takes all lines from stock in one statement, in the order of the stock's key.
+// updateStockSQL updates the stock rows of all lines in one statement, in key order.
 var updateStockSQL = &sqlform.Transaction{Procedure: procUpdateStock, Statements: []*sqlform.Statement{updateStockLines}, Run: updateStockInSQL}
 
 var updateStockLines = &sqlform.Statement{Name: "update_stock_lines", SQL: "update stock set s_quantity = s_quantity - l.quantity + case when s_quantity - l.quantity < 10 then 91 else 0 end, " +

@@ -73,7 +73,7 @@ func orders(f workload.Finding, what string) string {
 	return fmt.Sprintf("%d orders have %s; the first is %d", f.Values[""], what, f.Values[first])
 }
 
-// customers describes a finding about balances. It names the customer if only one balance is off.
+// customers describes a finding about balances. It names the customer if only one balance is wrong.
 func customers(f workload.Finding, what, than string) string {
 	sum := f.Values[""]
 	if c, alone := f.OffAlone(); alone && c >= 1 && c <= customersPerDistrict {
@@ -86,7 +86,7 @@ func customers(f workload.Finding, what, than string) string {
 }
 
 // Verify checks the consistency conditions and the ledger in every copy. The specification states condition 11 for a
-// freshly loaded database, so Verify adds the deliveries since then.
+// database without transactions since loading, so Verify adds the deliveries.
 func (t *TPCC) Verify(copies []workload.Copy, ledger workload.Ledger) []workload.Check {
 	var checks []workload.Check
 	for _, c := range conditions {
@@ -122,7 +122,7 @@ func (t *TPCC) Verify(copies []workload.Copy, ledger workload.Ledger) []workload
 	return append(checks, workload.CopiesAgree(totals))
 }
 
-// place names the location of a violation: the warehouse, and the district unless it is 0.
+// place describes the location of a violation: the warehouse, and the district unless it is 0.
 func place(f workload.Finding) string {
 	if d := f.Place[1]; d != 0 {
 		return fmt.Sprintf("district %d of warehouse %d", d, f.Place[0])

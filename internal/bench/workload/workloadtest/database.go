@@ -36,10 +36,10 @@ type Database struct {
 	untouched   map[string]int     // accesses in exact footprints that runs did not make, by kind: see Case.Untouched
 }
 
-// New returns an empty database that fails t if a procedure breaks a rule of package txn. The violations are: accessing
-// a row outside its exact footprint; naming a row without a group twice; writing in a ReadOnly procedure; deleting from
-// a table that is not in Deletes; behaving differently on the same rows; changing a value that the procedure does not
-// own; using the Ctx during a scan; and not immediately returning the error of a failed read.
+// New returns an empty database that fails t if a procedure breaks a rule of package txn. A procedure must not access a
+// row outside its exact footprint, declare a row without a group twice, write if it is ReadOnly, or delete from a table
+// that is not in Deletes. It must not behave differently on the same rows, change a value that it does not own, use the
+// Ctx during a scan, or continue after a failed read instead of returning its error.
 func New(t testing.TB, procedures ...*txn.Procedure) *Database {
 	return &Database{Hash: store.NewHash(), t: t, procedures: txn.NewRegistry(procedures...),
 		failed: map[string]int{}, interrupted: map[txn.ProcID]int{}, untouched: map[string]int{}}
@@ -107,8 +107,8 @@ func (d *Database) run(t *txn.Transaction) txn.Outcome {
 	return o
 }
 
-// execute runs a transaction and returns its writes if it commits. It runs the procedure twice, since databases may
-// re-execute it.
+// execute runs a transaction and returns its writes if it commits. It runs the procedure twice, because databases may
+// re-execute a procedure.
 func (d *Database) execute(t *txn.Transaction) ([]txn.WriteEntry, txn.Outcome) {
 	d.t.Helper()
 	if err := d.procedures.Prepare(t); err != nil {
@@ -139,7 +139,7 @@ func (d *Database) execute(t *txn.Transaction) ([]txn.WriteEntry, txn.Outcome) {
 			break
 		}
 	}
-	// A traced Put reads its row, but has no way to report that the read failed.
+	// Skip traced procedures: a traced Put reads its row, but cannot report that the read failed.
 	if !c.failed && !d.traced && d.interrupted[p.ID] < interruptions {
 		d.interrupted[p.ID]++
 		for i := range c.read {
@@ -158,8 +158,8 @@ func (d *Database) execute(t *txn.Transaction) ([]txn.WriteEntry, txn.Outcome) {
 	return writes, txn.Outcome{ID: t.ID, Status: txn.Committed, Class: class, Result: result}
 }
 
-// fail reports a mistake of a procedure or of the workload. It reports only the first mistake per format; the total is
-// reported at the end of the test.
+// fail reports an error of a procedure or of the workload. For each format, it reports the first error immediately, and
+// the number of errors at the end of the test.
 func (d *Database) fail(who, format string, args ...any) {
 	d.t.Helper()
 	kind := who + ": " + format
@@ -257,7 +257,7 @@ func twice(accesses []txn.Access) (txn.Key, bool) {
 // attempt runs a procedure once. c records the rows that the procedure accesses.
 func (d *Database) attempt(p *txn.Procedure, t *txn.Transaction) (writes []txn.WriteEntry, result []byte, c *checked, err error) {
 	d.t.Helper()
-	// A fresh view, so that the second run does not see the writes of the first.
+	// Use a new view, so that the second run does not see the writes of the first run.
 	c = &checked{d: d, View: store.View{Rows: d.Hash}, f: &t.Footprint, p: p}
 	args := bytes.Clone(t.Args)
 	result, err = p.Run(c, t.Args)
@@ -296,7 +296,7 @@ type checked struct {
 	failed   bool
 }
 
-// lent is a value that the procedure must not change.
+// lent is a value that the database has passed to a procedure and that the procedure must not change.
 type lent struct {
 	what   string
 	key    txn.Key
@@ -392,7 +392,7 @@ func (c *checked) checkWrite(what string, k txn.Key) {
 		c.fail("the procedure "+what+" %s, although it is said to be ReadOnly", c.d.name(k))
 	}
 	c.check(what, c.f.Writes(k), txn.Point(k))
-	// Writes to one unit usually follow each other; further duplicates are harmless.
+	// Consecutive writes to a unit are recorded once. Other duplicates are harmless.
 	if unit := k.Unit(); len(c.written) == 0 || c.written[len(c.written)-1] != unit {
 		c.written = append(c.written, unit)
 	}
@@ -419,7 +419,7 @@ func (c *checked) Scan(r txn.Range, f func(txn.Key, []byte) bool) error {
 	return c.View.Scan(r, func(k txn.Key, value []byte) bool { return f(k, c.lend("scanned", k, value)) })
 }
 
-// Put implements txn.Ctx. The database then owns value.
+// Put implements txn.Ctx. The database owns value after the call.
 func (c *checked) Put(k txn.Key, value []byte) {
 	c.checkWrite("writes", k)
 	c.keep("has put", k, value)

@@ -11,7 +11,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload/workloadtest"
 )
 
-// TestDatabaseFindsBrokenProcedures runs procedures on two rows without a group and a group of two.
+// TestDatabaseFindsBrokenProcedures runs correct and faulty procedures on two rows without a group and on a group of
+// two rows.
 func TestDatabaseFindsBrokenProcedures(t *testing.T) {
 	a, b := txn.IntKey(0, 1), txn.IntKey(0, 2)
 	group := txn.Prefix(txn.OrderedKey(1, 3, nil, nil))

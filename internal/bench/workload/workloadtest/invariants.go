@@ -14,8 +14,9 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload"
 )
 
-// Streams plays n transactions of each of two generators in every region, alternately, on one database. It tests that
-// the checks pass with the merged ledgers: for example, that streams never give two rows the same key.
+// Streams runs n transactions of each of two generators in every region on one database, alternating between the
+// generators. It tests that the checks pass with the merged ledgers. For example, they would fail if two streams gave
+// two rows the same key.
 func Streams(t testing.TB, c *Case, n int) {
 	t.Helper()
 	w := c.New(suiteSeed)
@@ -25,7 +26,7 @@ func Streams(t testing.TB, c *Case, n int) {
 	}
 }
 
-// playStreams plays n transactions of each of two generators in every region, alternating between generators, and
+// playStreams runs n transactions of each of two generators in every region, alternating between generators, and
 // returns their merged ledgers.
 func (d *Database) playStreams(w workload.Workload, n int) workload.Ledger {
 	d.t.Helper()
@@ -53,11 +54,12 @@ func (d *Database) playStreams(w workload.Workload, n int) workload.Ledger {
 
 // Invariants tests that the checks detect wrong rows. It makes one change at a time in each table: first after loading,
 // with an empty ledger, then after n transactions of each of two generators in every region. A change deletes a row,
-// alters the first or last byte of a row, or adds a row similar to another. A check must fail for each change, whether
-// the wrong copy is the only, the first or the second copy. The exceptions in blind are changes that a workload cannot
-// detect, such as "t0 added" or "t2 altered at its end" for table 2. Rows that are everywhere are skipped, since their
-// comparison is the same for all workloads. Without any copy every check must fail, and no two checks may have the same
-// name.
+// alters the first or last byte of a row, or adds a row similar to another row. A check must fail for each change,
+// whether the wrong copy is the only, the first or the second copy. Without any copy every check must fail, and no two
+// checks may have the same name.
+//
+// The exceptions in blind are changes that a workload cannot detect, such as "t0 added" or "t2 altered at its end" for
+// table 2. Rows that every node stores are skipped, because their comparison is the same for all workloads.
 func Invariants(t testing.TB, c *Case, n int, blind ...string) {
 	t.Helper()
 	w := c.New(suiteSeed)
@@ -97,7 +99,7 @@ func Invariants(t testing.TB, c *Case, n int, blind ...string) {
 	}
 }
 
-// checkVerdicts tests that all checks pass on right rows and fail without a copy.
+// checkVerdicts tests that all checks pass on correct rows, and that all checks fail without a copy.
 func checkVerdicts(t testing.TB, w workload.Workload, ledger workload.Ledger, right map[string]int64, when string) {
 	t.Helper()
 	if failed := failures(w, ledger, right); len(failed) > 0 {
@@ -117,13 +119,14 @@ func checkVerdicts(t testing.TB, w workload.Workload, ledger workload.Ledger, ri
 	}
 }
 
-// mistake is a write that corrupts a database.
+// mistake is a write that makes the database incorrect.
 type mistake struct {
 	name  string
 	write txn.WriteEntry
 }
 
-// mistakes returns the changes that Invariants makes: to the middle row of each table, and an added row after it.
+// mistakes returns the changes that Invariants makes: changes of the middle row of each table, and a new row with the
+// next unused key.
 func mistakes(h *store.Hash) (all []mistake) {
 	tables := map[txn.Table][]txn.Key{}
 	h.Each(func(k txn.Key, _ store.Record) {

@@ -40,7 +40,8 @@ const (
 	otherSeed = 8
 )
 
-// Bind returns the case of the workload that make, a package's New, creates from spec.
+// Bind returns the case of a workload. make is the function New of the workload's package, which creates the workload
+// from spec.
 func Bind[S any, W workload.Workload](t testing.TB, make func(S, uint64, *geo.Topology) (W, error), spec S, top *geo.Topology,
 	procedures []*txn.Procedure) *Case {
 	return &Case{Topology: top, Procedures: procedures, New: func(seed uint64) workload.Workload {
@@ -102,7 +103,7 @@ func Rows(t testing.TB, c *Case) {
 // checkNames tests KeyName on all rows and their groups. It reports only the first mistake.
 func checkNames(t testing.TB, w workload.Workload, h *store.Hash) {
 	t.Helper()
-	names := make(map[uint64]struct{}, h.Len()) // hashes, since there may be a million rows
+	names := make(map[uint64]struct{}, h.Len()) // hashes, because there may be a million rows
 	var key txn.Key
 	defer func() {
 		if p := recover(); p != nil {
@@ -132,8 +133,9 @@ func checkNames(t testing.TB, w workload.Workload, h *store.Hash) {
 	})
 }
 
-// Play runs n transactions of a generator's clients, one after another. It calls see, unless nil, for each transaction
-// before it runs. It fails the test if the generator changes a transaction that it has returned before.
+// Play runs n transactions of a generator's clients, one after another. If see is not nil, Play calls it for each
+// transaction before the transaction runs. Play fails the test if the generator changes a transaction that it has
+// returned before.
 func (d *Database) Play(g workload.Generator, clients, n int, elapsed time.Duration, see func(*txn.Transaction, workload.Request)) {
 	d.t.Helper()
 	for i := range n {
@@ -146,7 +148,7 @@ func (d *Database) Play(g workload.Generator, clients, n int, elapsed time.Durat
 	d.checkMade()
 }
 
-// checkMade checks the latest transactions of generators; next has checked all earlier ones.
+// checkMade checks the latest transactions of generators. Earlier transactions were checked by next.
 func (d *Database) checkMade() {
 	d.t.Helper()
 	for i := range d.made {
@@ -174,8 +176,8 @@ type made struct {
 	ranges   []txn.Range
 }
 
-// unchanged checks that a transaction has not changed since its generator returned it: databases may keep it for any
-// time.
+// unchanged checks that a transaction has not changed since its generator returned it. A database may keep the
+// transaction for any length of time.
 func (d *Database) unchanged(m *made) {
 	d.t.Helper()
 	what := ""
@@ -191,16 +193,17 @@ func (d *Database) unchanged(m *made) {
 	*m = made{}
 }
 
-// Shares plays n transactions of the clients of each region. It tests that the realised shares match the configured
+// Shares runs n transactions of the clients of each region. It tests that the realised shares match the configured
 // shares within statistical bounds, and that the warm-up is not counted. A stream's transactions must depend only on
-// the seed and the stream. Most must depend on both, unless Case.SameTransactions is set. Requests must have a valid
-// type and the class of their accesses. Single-home requests must access data of their client's region, unless
-// Case.AnyHome is set. Exact footprints must name only rows that are accessed, except for Case.Untouched. The
-// workload's checks must pass at the end.
+// the seed and the stream. Most transactions must depend on both, unless Case.SameTransactions is set.
 //
-// Shares calls see, unless nil, for each transaction after the warm-up before it runs, with the client's region and the
-// generator's request. see tests properties of a single workload, such as how often a type reads a hot row, and fails
-// the test itself.
+// Requests must have a valid type and the class of their accesses. Single-home requests must access data of their
+// client's region, unless Case.AnyHome is set. Exact footprints must name only rows that are accessed, except for
+// Case.Untouched. The workload's checks must pass at the end.
+//
+// If see is not nil, Shares calls it for each transaction after the warm-up, before the transaction runs. The
+// parameters are the client's region, the transaction and the generator's request. see tests properties of a single
+// workload, such as how often a type reads a contended row, and fails the test itself.
 func Shares(t testing.TB, c *Case, n int, see func(geo.Region, *txn.Transaction, workload.Request)) {
 	t.Helper()
 	const clients = 10
@@ -318,8 +321,8 @@ func begin(w workload.Workload, c workload.GeneratorConfig) (first [][]byte) {
 	return first
 }
 
-// Near fails the test for each share whose count is off by more than four standard deviations plus 0.01 percentage
-// points. It also fails for each mean that is off by more than its tolerance.
+// Near fails the test for each share whose count differs from the expected count by more than four standard deviations
+// plus 0.01 percentage points, and for each mean that differs by more than its tolerance.
 func Near(t testing.TB, shares []workload.Share, counts []workload.Count) {
 	t.Helper()
 	if len(shares) != len(counts) {
@@ -349,7 +352,7 @@ func NearShare(t testing.TB, what string, hits, n int, p float64) {
 	}
 }
 
-// fourSigma returns four standard deviations of the observed share in n draws of probability p.
+// fourSigma returns four standard deviations of the observed share of hits in n draws with probability p.
 func fourSigma(p, n float64) float64 { return 4 * math.Sqrt(p*(1-p)/n) }
 
 // Verify returns the failed checks of the workload on the database's rows, as "name: message".
@@ -382,10 +385,12 @@ const (
 	invented = "invented" // applied, but not committed
 )
 
-// Ledger plays n transactions with every kind of outcome, including late outcomes. It tests that the checks pass, and
-// that the ledger is exact once all outcomes are known. Then it injects each error into a transaction of each writing
-// type, with an outcome in time and with a late outcome. A check must fail for each error, except for the errors in
-// blind, such as "amalgamate lost", which the workload cannot detect.
+// Ledger runs n transactions with every kind of outcome, including late outcomes. It tests that the checks pass, and
+// that the ledger is exact once all outcomes are known.
+//
+// Then it injects each error into a transaction of each writing type, once with an outcome in time and once with a late
+// outcome. A check must fail for each error. The exceptions in blind are errors that the workload cannot detect, such
+// as "amalgamate lost".
 func Ledger(t testing.TB, c *Case, n int, blind ...string) {
 	t.Helper()
 	const clients = 3
@@ -546,8 +551,8 @@ func (l *ledgerTest) changes(w txn.WriteEntry) bool {
 	return w.Deleted == found || found && !bytes.Equal(w.Value, r.Value)
 }
 
-// find runs transactions until client 0 has one of type kind in flight that changes rows. It returns that transaction
-// with its writes and outcome, or nil after 10,000 attempts.
+// find runs transactions until client 0 has a transaction of type kind in flight that changes rows. It returns this
+// transaction with its writes and outcome, or nil after 10,000 attempts.
 func (l *ledgerTest) find(kind uint8) (*txn.Transaction, []txn.WriteEntry, txn.Outcome) {
 	l.t.Helper()
 	for range 10_000 {

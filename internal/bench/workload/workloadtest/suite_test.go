@@ -390,7 +390,7 @@ func TestNearShare(t *testing.T) {
 	}
 }
 
-// If a footprint is only a hint, the class of the transaction depends on the rows that it touches.
+// If a footprint is only a hint, the class of the transaction depends on the rows that it accesses.
 func TestClassOfHints(t *testing.T) {
 	keys := []txn.Key{txn.IntKey(0, 0), txn.IntKey(0, 1), txn.IntKey(0, 2)} // us/0, us/1, eu/0
 	p := &txn.Procedure{ID: 1, Name: "hinted", Declare: func([]byte, *txn.Footprint) error { return nil }, Run: func(c txn.Ctx, args []byte) ([]byte, error) {
@@ -419,8 +419,8 @@ func TestClassOfHints(t *testing.T) {
 	}
 }
 
-// The suite reports a footprint that names untouched rows: it costs locks and round trips although the results are
-// correct.
+// The suite reports a footprint that names rows which the procedure does not access. The results are correct, but the
+// footprint costs locks and round trips.
 func TestSharesFindsWhatIsDeclaredInVain(t *testing.T) {
 	group := txn.Prefix(txn.OrderedKey(3, 0, nil, nil))
 	for name, c := range map[string]struct {
@@ -455,7 +455,7 @@ func TestSharesFindsWhatIsDeclaredInVain(t *testing.T) {
 	}
 }
 
-// A mistake that all transactions make is reported once, with the workload's row names.
+// An error that all transactions make is reported once, with the workload's row names.
 func TestMistakesAreReportedOnce(t *testing.T) {
 	suite := workloadtest.Bind(t, rmw.New, v1alpha1.RMW{Records: 4000, RecordsPerTransaction: 4, WritesPerTransaction: 2, ValueBytes: 16}, top, nil)
 	p := *rmw.Procedures()[0]

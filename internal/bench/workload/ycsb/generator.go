@@ -139,7 +139,7 @@ func (g *generator) add(k kind, at position, field uint16) {
 	g.operations = append(g.operations, operation{k, field, refOf(g.w.placement, g.w.ordered, at.cell, at.n, at.stream)})
 }
 
-// addScan adds a scan of length consecutive records from from on, as one operation per group.
+// addScan adds a scan of length consecutive records, starting with from, as one operation per group.
 func (g *generator) addScan(from position, length uint64) {
 	for n, end := from.n, from.n+length; n < end; {
 		first := refOf(g.w.placement, true, from.cell, n, 0)
@@ -219,7 +219,7 @@ func (g *generator) Done(client int, o txn.Outcome) {
 	}
 }
 
-// Late implements workload.Generator: it replaces the bounds of an unknown transaction by its true effect.
+// Late implements workload.Generator: it replaces the bounds of an unknown transaction with its true effect.
 func (g *generator) Late(o txn.Outcome) {
 	a, ok := g.unknown[o.ID]
 	if !ok || o.Status == txn.Unknown {
@@ -265,7 +265,7 @@ func (g *generator) count(t *tally, a args, low, high int64) {
 	}
 }
 
-// locate returns the cell and number of a record; it is the inverse of refOf.
+// locate returns the cell of a record and the record's number in the cell. It is the inverse of refOf.
 func (g *generator) locate(r ref) (geo.Cell, uint64) { return g.w.placement.Locate(g.w.number(r)) }
 
 // mark records that a loaded record is known to be written. It reports whether this is the first write.

@@ -8,8 +8,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload"
 )
 
-// position identifies a record by its cell and its number there. stream is the stream that inserted it, plus 1, or 0
-// for a loaded record.
+// position identifies a record by its cell and its number in the cell. stream is the stream that inserted the record,
+// plus 1, or 0 for a loaded record.
 type position struct {
 	cell   geo.Cell
 	n      uint64
@@ -28,7 +28,7 @@ type pool struct {
 	zipf     *workload.Zipf
 }
 
-// newPool returns the pool of a cell, or the pool of all records.
+// newPool returns the pool of a cell, or the pool of all records if clients access records regardless of their home.
 func newPool(w *YCSB, rng *rand.Rand, c geo.Cell) *pool {
 	p := &pool{w: w, rng: rng, cell: c, loaded: w.loaded(c), zipf: workload.NewZipf(float64(w.spec.ThetaPercent) / 100)}
 	if w.anywhere() {
@@ -39,8 +39,8 @@ func newPool(w *YCSB, rng *rand.Rand, c geo.Cell) *pool {
 	return p
 }
 
-// choose draws a record from the workload's distribution. If hot is set and the home has hot records, it draws one of
-// them.
+// choose draws a record from the workload's distribution. If hot is set and the home has hot records, it draws a hot
+// record.
 func (p *pool) choose(hot bool) position {
 	known := p.loaded + uint64(len(p.inserted))
 	switch p.w.distribution {

@@ -18,8 +18,8 @@ const (
 // the database is faulty.
 const abortNoRecord = txn.Abort("no-record")
 
-// Procedures returns the stored procedures of YCSB, which execute the operations of a transaction in order. One works
-// on point keys, the other on ordered keys, which can be scanned.
+// Procedures returns the stored procedures of YCSB, which execute the operations of a transaction in order. The first
+// works on point keys, the second on ordered keys, which can be scanned.
 func Procedures() []*txn.Procedure { return []*txn.Procedure{points, scannable} }
 
 var (
@@ -52,8 +52,8 @@ const (
 // The arguments, big-endian:
 //
 //	operations 2 bytes, fields of a record 2, bytes of a field 4, writer 8
-//	16 bytes for each operation: kind 1, place 1, field 2 (of a scan: the place where it ends), stream 4, shard 8
-//	what is written by each operation that writes: a field, all fields, or, where it does not read, the record with its header
+//	16 bytes for each operation: kind 1, place 1, field 2 (of a scan: the place after the last), stream 4, shard 8
+//	data of each operation that writes: a field, all fields, or (of a blind write) the record with its header
 const (
 	argsHead      = 16
 	operationSize = 16
@@ -132,7 +132,7 @@ func (o *operation) written(fieldBytes, recordBytes int) int {
 	return fieldBytes
 }
 
-// read returns the maximum number of records that the operation returns.
+// read returns the maximum number of records in the operation's result.
 func (o *operation) read() int {
 	switch o.kind {
 	case opRead, opReadModifyWrite:
@@ -184,8 +184,8 @@ func (a args) check(ordered bool) error {
 	return nil
 }
 
-// keys returns the keys of the operations, cut from one string to save allocations: this runs for every transaction on
-// every node.
+// keys returns the keys of the operations one by one, cut from one string. This saves allocations, because every node
+// does it for every transaction.
 type keys struct {
 	left    txn.Key
 	ordered bool
@@ -204,7 +204,7 @@ func (a args) keys(ordered bool) keys {
 	return keys{txn.Key(b), ordered}
 }
 
-// next returns the next key, whose record was inserted by stream-1, or was loaded if stream is 0.
+// next returns the next key. stream is the stream that inserted its record, plus 1, or 0 if the record was loaded.
 func (k *keys) next(stream uint32) txn.Key {
 	n := pointSize
 	if k.ordered {
@@ -309,7 +309,7 @@ func (a args) run(c txn.Ctx, ordered bool) (result []byte, err error) {
 		}
 		k := keys.next(o.stream)
 		old, err := c.Get(k)
-		// A record of the wrong size was not written by this workload's parameters.
+		// A record of the wrong size was not written with this workload's parameters.
 		if err == txn.ErrNotFound || err == nil && len(old) != size {
 			return nil, abortNoRecord
 		}

@@ -12,8 +12,9 @@ const table txn.Table = 0
 // Records of a cell are numbered in key order: loaded records from 0, then inserted records. Each stream of clients
 // numbers its inserted records separately. place is the index of a record in its group, from 0 to groupSize-1.
 //
-//	point   integer key: the n-th shard number of the cell | stream + 1, 4 bytes, if inserted
-//	ordered ordered key: the (n / groupSize)-th shard number of the cell | no group name | place | stream + 1, 4 bytes, if inserted
+//	point   integer key: the n-th shard number of the cell | of inserted records: stream + 1, 4 bytes
+//	ordered ordered key: the (n / groupSize)-th shard number of the cell | no group name | place |
+//	        of inserted records: stream + 1, 4 bytes
 const groupSize = 64
 
 // Sizes of keys, in bytes. Keys of inserted records are longer by streamSize.
@@ -80,8 +81,8 @@ func parseKey(k txn.Key) (r ref, ok bool) {
 
 // A record is a header and its fields:
 //
-//	8 bytes   how often the record was written by those who had read it, since it was last written blindly
-//	8 bytes   the id of the transaction that wrote it last, as its client numbers it; 0 if it was loaded
+//	8 bytes   number of writes after a read of the record, since its last blind write
+//	8 bytes   the client's ID of the transaction that last wrote the record; 0 if it was loaded
 const headerSize = 16
 
 func counter(record []byte) uint64 { return binary.BigEndian.Uint64(record) }

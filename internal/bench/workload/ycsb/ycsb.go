@@ -142,9 +142,9 @@ const (
 	typeMoreHomes
 )
 
-// TypesOf returns the names of the transaction types. If the number of homes is drawn, a type is the number of homes
-// that a transaction touches. If a transaction is one operation, the types are the operations, in the order of their
-// kinds. Otherwise the types distinguish writing transactions from read-only ones.
+// TypesOf returns the names of the transaction types. If the number of homes is drawn, the types distinguish
+// transactions by the number of homes that they access. If a transaction is one operation, the types are the kinds of
+// operations, in their order. Otherwise the types distinguish read-only transactions from transactions that write.
 func TypesOf(spec *v1alpha1.YCSB) []string {
 	if spec.HomesThetaPercent != nil {
 		return []string{"oneHome", "twoHomes", "moreHomes"}
@@ -155,7 +155,7 @@ func TypesOf(spec *v1alpha1.YCSB) []string {
 	return []string{"readOnly", "readWrite"}
 }
 
-// Never returns the reason why no transaction of a type runs, or "" if some run.
+// Never returns the reason why no transaction of a type runs, or "" if some transactions of the type run.
 func Never(spec *v1alpha1.YCSB, transaction string) string {
 	m, kind := spec.Shares(), slices.Index(TypesOf(spec), transaction)
 	var share int32
@@ -216,7 +216,7 @@ func (w *YCSB) moreHomes() int64 {
 	return int64(math.Round(1e6 * (1 - 1/all)))
 }
 
-// Rows implements workload.Workload. The loaded records count as never written; their fields derive from the seed.
+// Rows implements workload.Workload. The write counters of loaded records are 0, and their fields derive from the seed.
 func (w *YCSB) Rows(c geo.Cell, put func(txn.Key, []byte)) {
 	size := w.recordBytes()
 	for n := range w.loaded(c) {
@@ -242,7 +242,7 @@ func (w *YCSB) Size() workload.Size {
 // Everywhere implements workload.Workload. It loads nothing: every record belongs to a cell.
 func (w *YCSB) Everywhere(func(txn.Key, []byte)) {}
 
-// number returns the index of a record in the whole database. It is unique among loaded records.
+// number returns the index of a record in the whole database, which is unique among loaded records.
 func (w *YCSB) number(r ref) uint64 {
 	if !w.ordered {
 		return r.shard
@@ -251,8 +251,8 @@ func (w *YCSB) number(r ref) uint64 {
 	return w.placement.ShardNumber(c, group*groupSize+uint64(r.place))
 }
 
-// KeyName names a record by its number. For an inserted record it adds the stream of the inserting client: record(17),
-// record(1017 of stream 3).
+// KeyName names a record by its number, such as record(17). For an inserted record it adds the stream of the inserting
+// client, such as record(1017 of stream 3).
 func (w *YCSB) KeyName(k txn.Key) string {
 	r, ok := parseKey(k)
 	switch {
@@ -292,8 +292,8 @@ func (w *YCSB) Audit(rows workload.Rows) map[string]int64 {
 }
 
 // Verify checks, in every copy, that the loaded and the inserted records exist, and that no write was lost or applied
-// twice. The check of writes is exact if every writer of a record has read it. Blind updates overwrite the traces of
-// earlier updates, so with them the check compares numbers of written records.
+// twice. The check of writes is exact if every transaction reads a record before writing it. A blind update overwrites
+// the traces of earlier updates. With blind updates, the check therefore only compares the numbers of written records.
 func (w *YCSB) Verify(copies []workload.Copy, ledger workload.Ledger) []workload.Check {
 	checks := []workload.Check{workload.WithinLedger("ycsb-records", auditRecords, w.spec.Records, copies, ledger[ledgerInserts])}
 	if w.blindUpdates() {
@@ -304,14 +304,14 @@ func (w *YCSB) Verify(copies []workload.Copy, ledger workload.Ledger) []workload
 	return append(checks, workload.CopiesAgree(copies))
 }
 
-// verifyWritten checks the number of written records by their home region. Each client stream knows the number of
-// distinct records that it has written in a region. The total is at most the sum of these numbers, and at least their
-// average.
+// verifyWritten checks the number of written records by their home region. Each client stream knows how many distinct
+// records it has written in a region. The number of written records is at most the sum of these numbers, and at least
+// their average.
 func (w *YCSB) verifyWritten(copies []workload.Copy, ledger workload.Ledger) workload.Check {
 	var right, wrong []string
 	for _, region := range w.topology.Regions[:w.placement.Regions] {
 		known, streams := ledger[ledgerWritten+region], max(1, ledger[ledgerWriters+region].High)
-		// Round up: the largest of the numbers is at least the average, and all its records are distinct.
+		// Round up: the largest of these numbers is an integer that is at least the average, and it counts distinct records.
 		low := (known.Low + streams - 1) / streams
 		right = append(right, fmt.Sprintf("%d to %d of %s", low, known.High, region))
 		for _, c := range copies {
@@ -325,8 +325,10 @@ func (w *YCSB) verifyWritten(copies []workload.Copy, ledger workload.Ledger) wor
 
 // estimate returns the shares of multi-home and of multi-partition transactions, in parts per million, if each
 // operation chooses among all records. A share is 1 minus the probability that all operations choose the same home (or
-// partition). estimate draws at least 400,000 operations, and enough transactions to keep four standard deviations
-// below one percentage point.
+// partition).
+//
+// estimate draws at least 400,000 operations, and enough transactions to keep four standard deviations below one
+// percentage point.
 func (w *YCSB) estimate() [2]int64 {
 	operations := int(w.spec.OperationsPerTransaction)
 	g, n := w.newGenerator(workload.GeneratorConfig{}), 40_000*max(10, operations)

@@ -213,7 +213,7 @@ func TestLedgerOfBlindUpdates(t *testing.T) {
 	g.Done(1, txn.Outcome{ID: 6, Status: txn.Committed})
 	expect(1, 1)
 
-	// Two streams with the same counts have written the same records or different records.
+	// Two streams with the same counts may have written the same records or different records.
 	ledger := g.Ledger()
 	ledger.Merge(g.Ledger())
 	for written, passes := range map[int64]bool{0: false, 1: true, 2: true, 3: false} {
@@ -224,7 +224,8 @@ func TestLedgerOfBlindUpdates(t *testing.T) {
 	}
 }
 
-// The number of foreign single-home transactions matches the manifest. The test counts them from the transactions sent.
+// The number of foreign single-home transactions matches the manifest. The test determines the number from the
+// transactions that the generator returns.
 func TestForeign(t *testing.T) {
 	spec := defaults("A")
 	spec.OperationsPerTransaction, spec.MultiHomePercent, spec.ForeignSingleHomePercent = 4, 30, 45
@@ -655,7 +656,7 @@ func TestAnywhere(t *testing.T) {
 			g := w.NewGenerator(workload.GeneratorConfig{Clients: 1, Stream: 3, Region: 1})
 			const n = 20_000
 			st.Play(g, 1, n, 0, nil)
-			// A result is invalid if a share is off by more than one percentage point.
+			// A result is invalid if a realised share differs from the configured share by more than one percentage point.
 			for i, share := range w.Shares() {
 				c := g.Realised()[i]
 				if off := math.Abs(1e6*float64(c.Hits)/n - float64(share.ConfiguredPPM)); off > 10_000 || c.Of != n {

@@ -9,9 +9,12 @@ import (
 )
 
 var (
-	positionGrows = invariant.New("batchlog.position-grows", "what a node has read of a log, and what it knows of it, never goes back")
-	sameOrder     = invariant.New("batchlog.same-order", "all who know a log up to a position know the same last batch of each sequencer there")
-	unorderedUp   = invariant.New("batchlog.unordered-ascends", "a sequencer's batches without a place ascend, and none of them has one")
+	positionGrows = invariant.New("batchlog.position-grows",
+		"the read and known positions of a log never decrease at a node")
+	sameOrder = invariant.New("batchlog.same-order",
+		"nodes that know a log up to the same position know the same last batch of each sequencer")
+	unorderedUp = invariant.New("batchlog.unordered-ascends",
+		"a sequencer's batches without a log position ascend and follow its last batch with a position")
 )
 
 type positionOf struct{ Log, Position uint64 }
@@ -34,9 +37,12 @@ func (l *Log) Check(c *invariant.Checker) {
 }
 
 var (
-	dataAscends   = invariant.New("batchlog.data-ascends", "a sequencer's batches that wait at a reader ascend, and none of them is void or has been read")
-	fetchedPlaced = invariant.New("batchlog.fetched-has-place", "data that came from another reader is that of a batch that has a place and has not been read")
-	keptCount     = invariant.New("batchlog.kept", "a reader keeps the data that others may lack, in the order of the log and within its bound")
+	dataAscends = invariant.New("batchlog.data-ascends",
+		"a sequencer's batches that wait at a reader ascend, and none of them is void or has been read")
+	fetchedPlaced = invariant.New("batchlog.fetched-has-place",
+		"data from another reader belongs to a batch that has a log position and has not been read")
+	keptCount = invariant.New("batchlog.kept",
+		"a reader keeps data that other readers may not have, in log order and within its size limit")
 )
 
 // Check checks the invariants of a reader.

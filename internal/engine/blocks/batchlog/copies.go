@@ -45,7 +45,7 @@ func Bear(s protocol.Tolerance, t *geo.Topology, copies int) protocol.Tolerance 
 // Settles returns the time that readers may need to settle the batches of lost regions. Batches without a position must
 // become void. For batches with a position, a reader may have to ask every other reader of its partition for the data.
 func Settles(t *geo.Topology, p protocol.Params) (d time.Duration) {
-	// The first check finds the batch, and only the second may call it abandoned.
+	// The first check finds the batch, and only the second check can find it abandoned.
 	d = 2 * abandonedAfter
 	if Copies(p) > 1 {
 		d += time.Duration(len(t.Regions)*t.Replicas)*fetchAfter + 2*t.LongestRTT()

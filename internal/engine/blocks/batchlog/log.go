@@ -1,6 +1,6 @@
 // Package batchlog puts the batches of many sequencers into one order, as Calvin does (Thomson et al., SIGMOD 2012,
 // section 3.2). A replicated log holds the names of batches, while the sequencers send the data directly to the
-// readers. A reader waits until it has both.
+// readers. A reader waits until it has both the position and the data of a batch.
 //
 // A sequencer may be lost after it has sent a batch's data and before the log has the batch's name. A reader that has
 // waited too long for the position can request that the batch become void: a void entry in the log states that the
@@ -30,7 +30,7 @@ type Config struct {
 	// Log is the number of the log.
 	Log  uint64
 	Self geo.NodeID
-	// Nodes is the number of nodes of the database. Sequencers have smaller numbers.
+	// Nodes is the number of nodes of the database. Node numbers of sequencers are smaller.
 	Nodes int
 	// Members are the nodes that store the log; the first leader comes first.
 	Members []geo.NodeID
@@ -64,7 +64,7 @@ type Config struct {
 	// the first use to rejoin.
 	Incarnation uint32
 	JoinTimer   uint8
-	// Marks, if not nil, reports whether a new incarnation may request its mark yet.
+	// Marks, if not nil, reports whether a new incarnation may already request its mark.
 	Marks func() bool
 }
 
@@ -79,10 +79,10 @@ type Log struct {
 	// unordered holds this node's requests for batches without a position, in ascending order.
 	unordered []Request
 
-	// entries holds the known entries from position on; position is the next to read.
+	// entries holds the known entries from position on; position is the position of the next entry to read.
 	entries  queue.Queue[Ordered]
 	position uint64
-	// settled[s] is the last batch of sequencer s that has a position or is void, as far as entries are known. The
+	// settled[s] is the last batch of sequencer s that has a position or is void, according to the known entries. The
 	// elements after the sequencers belong to streams.
 	settled []uint64
 	// asked is the term in which this node last requested missing positions.
@@ -90,11 +90,11 @@ type Log struct {
 	fetches int64
 	// holder is nil if batches need no proof.
 	holder *holder
-	// last is the last batch for which this node has requested a position. A new incarnation has sent: the last batch
-	// that each sequencer sent to the predecessor, or unheard for a sequencer that has not answered.
+	// last is the last batch for which this node has requested a position. In a new incarnation, sent[s] is the last batch
+	// that sequencer s sent to the predecessor, or unheard if s has not answered.
 	last uint64
 	sent []uint64
-	// started is set when the node knows its position, entered when it may request positions: see rejoin.go.
+	// started is set once the node knows its starting position, entered once it may request positions: see rejoin.go.
 	started, entered bool
 }
 
@@ -211,7 +211,7 @@ func (l *Log) Fire(t protocol.Timer) {
 	}
 }
 
-// Next returns the next entry to read. known is false if it is not known yet.
+// Next returns the next entry to read. known is false if this node has not received the entry yet.
 func (l *Log) Next() (o Ordered, known bool) { return l.entries.Front(), l.entries.Len() > 0 }
 
 // Pass advances past the entry that Next returns.

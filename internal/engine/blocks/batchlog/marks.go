@@ -7,35 +7,51 @@ import (
 
 // Coverage marks that the explorer must reach: see package coverage.
 var (
-	askedAgain      = coverage.New("batchlog.asked-again", "A sequencer asks a new leader for the places of batches that have none")
-	missed          = coverage.New("batchlog.missed", "A reader has missed positions and fetches them")
-	fetched         = coverage.New("batchlog.fetched", "A leader tells a reader the positions that it has missed")
-	repeated        = coverage.New("batchlog.repeated", "An entry of the log repeats batches that have their places, and every member drops it")
-	deposed         = coverage.New("batchlog.deposed", "A member with requests to propose learns that another one leads")
-	misaddressed    = coverage.New("batchlog.misaddressed", "Requests reach a member that does not lead")
-	heldBack        = coverage.New("batchlog.held-back", "A request waits to share an announcement with others")
-	toldTwice       = coverage.New("batchlog.told-twice", "A reader is told positions that it knows")
-	placedInVoid    = coverage.New("batchlog.settled-void", "A sequencer learns that batches of its own are void")
-	voidEntry       = coverage.New("batchlog.void-entry", "The log says that batches of a sequencer have no place and never will")
-	voidDropped     = coverage.New("batchlog.void-dropped", "A reader drops the data of a batch that the log has made void")
-	dataLate        = coverage.New("batchlog.data-late", "The data of a batch comes when the log has made it void, or when it has come from another reader")
-	batchWatched    = coverage.New("batchlog.batch-watched", "A look for abandoned batches finds one without a place")
-	batchAbandoned  = coverage.New("batchlog.batch-abandoned", "A batch has had no place for so long that its reader asks for it to be made void")
-	placeBeforeData = coverage.New("batchlog.place-before-data", "A batch has its place in the log and its data has not arrived")
-	unprovenYet     = coverage.New("batchlog.unproven", "A batch waits for its place since too few regions are known to hold its data")
-	toldTogether    = coverage.New("batchlog.told-together", "A reader waits to tell the leader of several batches together")
-	dataAskedFor    = coverage.New("batchlog.data-asked-for", "A reader asks another one for data that is missing at its place")
-	dataTold        = coverage.New("batchlog.data-told", "A reader has data that another one lacks")
-	dataFetched     = coverage.New("batchlog.data-fetched", "A reader gets data from another one that its sequencer has not brought")
-	fetchedTwice    = coverage.New("batchlog.fetched-twice", "Data comes from another reader that is here already")
-	streamAwaited   = coverage.New("batchlog.stream-awaited", "A log takes more of another order than a reader has read of that")
-	newLeader       = coverage.New("batchlog.new-leader", "A member leads a log of several")
+	askedAgain = coverage.New("batchlog.asked-again",
+		"A sequencer repeats its outstanding requests for log positions to a new leader")
+	missed  = coverage.New("batchlog.missed", "A reader has missed log positions and requests them")
+	fetched = coverage.New("batchlog.fetched",
+		"A leader sends a reader the log positions that the reader has missed")
+	repeated = coverage.New("batchlog.repeated",
+		"Members drop a log entry because all its batches already have positions")
+	deposed = coverage.New("batchlog.deposed",
+		"A member with pending requests to propose learns of another leader")
+	misaddressed = coverage.New("batchlog.misaddressed", "Requests reach a member that is not the leader")
+	heldBack     = coverage.New("batchlog.held-back", "A request waits to share an announcement with later requests")
+	toldTwice    = coverage.New("batchlog.told-twice", "A reader receives log positions that it already knows")
+	placedInVoid = coverage.New("batchlog.settled-void", "A sequencer learns that its own batches are void")
+	voidEntry    = coverage.New("batchlog.void-entry", "A log entry declares batches of a sequencer void")
+	voidDropped  = coverage.New("batchlog.void-dropped",
+		"A reader drops the data of a batch that the log has declared void")
+	dataLate = coverage.New("batchlog.data-late",
+		"The data of a batch arrives after the batch became void or another reader sent the data")
+	batchWatched = coverage.New("batchlog.batch-watched",
+		"A check for abandoned batches finds a batch without a log position")
+	batchAbandoned = coverage.New("batchlog.batch-abandoned",
+		"A batch has had no log position for so long that its reader asks to declare it void")
+	placeBeforeData = coverage.New("batchlog.place-before-data",
+		"A batch has its log position before its data has arrived")
+	unprovenYet = coverage.New("batchlog.unproven",
+		"A batch waits for its log position because too few regions are known to have its data")
+	toldTogether = coverage.New("batchlog.told-together",
+		"A reader delays its report to the leader so that it covers several batches")
+	dataAskedFor = coverage.New("batchlog.data-asked-for", "A reader requests missing batch data from another reader")
+	dataTold     = coverage.New("batchlog.data-told", "A reader sends batch data that another reader is missing")
+	dataFetched  = coverage.New("batchlog.data-fetched", "A reader receives missing batch data from another reader")
+	fetchedTwice = coverage.New("batchlog.fetched-twice",
+		"Batch data arrives from another reader although it is no longer missing")
+	streamAwaited = coverage.New("batchlog.stream-awaited",
+		"A log entry includes positions of another log that the reader has not read yet")
+	newLeader = coverage.New("batchlog.new-leader", "A member becomes the leader of a log with several members")
 )
 
 // Behaviours that the explorer can force at replicas: see package buggify.
 var (
-	looksEarly    = buggify.New("batchlog.look-early", "A reader looks for batches without a place long before they can have been abandoned")
-	voidsEarly    = buggify.New("batchlog.void-early", "Batches without a place are to be void at the first look")
-	fetchesEarly  = buggify.New("batchlog.fetch-early", "A reader asks others for data that may still be on its way")
-	orderHeldBack = buggify.New("batchlog.order-held-back", "A leader gives no places for a while although there was no announcement lately")
+	looksEarly = buggify.New("batchlog.look-early",
+		"A reader checks for abandoned batches long before a batch can be abandoned")
+	voidsEarly = buggify.New("batchlog.void-early",
+		"A reader asks to declare batches without a log position void at its first check")
+	fetchesEarly  = buggify.New("batchlog.fetch-early", "A reader requests batch data that may still be in flight")
+	orderHeldBack = buggify.New("batchlog.order-held-back",
+		"A leader delays an announcement of log positions although it has sent none recently")
 )

@@ -22,9 +22,11 @@ const (
 // from the sequencers directly to the readers.
 //
 // Entries of the consensus group are lists of batches. A sequencer numbers its batches from 1 without gaps, in the
-// order of its requests. A batch out of this order is either a repetition, or it overtook a request that a deposed
-// leader lost and that will be repeated. Every member drops it, so that all members assign the same positions. A batch
-// without readers makes batches void: the sequencer's next batch has the number after it.
+// order of its requests. Members drop a batch out of this order, so that all members assign the same positions. Such a
+// batch is a repetition, or it has overtaken a request that a deposed leader lost and that the sequencer will repeat.
+//
+// A batch without readers makes the sequencer's batches up to this batch void. The sequencer's next batch has the
+// following number.
 type member struct {
 	l     *Log
 	group *consensus.Group
@@ -94,7 +96,7 @@ func (m *member) propose() {
 		return
 	}
 	wait := m.last + announceEvery - m.l.c.Env.Now()
-	// Before the first proposal, last means nothing.
+	// last is not set before the first proposal.
 	if !m.proposed {
 		wait = 0
 	}
@@ -144,8 +146,8 @@ func (m *member) apply(entry []byte) {
 	for _, o := range readEntries(&r) {
 		s := m.l.slot(o.Batch.Sequencer)
 		_, stream := o.Stream()
-		// A batch of a sequencer must be its next. Void entries and stream entries may skip numbers: they settle everything
-		// before them.
+		// A sequencer's batch must have the sequencer's next number. Void entries and stream entries may skip numbers,
+		// because they settle all lower numbers.
 		if s >= 0 && (m.next[s] == o.Batch.Number || (stream || o.Void()) && m.next[s] < o.Batch.Number) {
 			m.next[s] = o.Batch.Number + 1
 			m.count++
@@ -210,12 +212,13 @@ func (m *member) fetch(from geo.NodeID, first uint64) {
 		return
 	}
 	oldest := m.count - uint64(len(m.recent))
-	// Only a leader is known to have all committed positions. A node behind recent cannot be served.
+	// Only a leader is known to have all committed positions. A node that lacks positions from before recent cannot be
+	// served.
 	if first < oldest || first > m.count || !m.group.Leading() {
 		return
 	}
 	m.l.c.Env.Mark(fetched)
-	// A copy, because apply may trim recent while the message is in flight.
+	// Send a copy, because apply may trim recent while the message is in flight.
 	entries := append([]Ordered(nil), m.recent[first-oldest:]...)
 	p := &Positions{Log: m.l.c.Log, Term: m.group.Term(), First: first, Entries: entries}
 	if from == m.l.c.Self {
@@ -225,7 +228,7 @@ func (m *member) fetch(from geo.NodeID, first uint64) {
 	m.l.c.Env.Send(from, p)
 }
 
-// snapshot encodes the state from which a member assigns the same positions as the others and can serve fetch.
+// snapshot encodes the state from which a member assigns the same positions as the other members and can serve fetch.
 func (m *member) snapshot() []byte {
 	b := codec.AppendUvarint(nil, m.count)
 	for _, n := range m.next {

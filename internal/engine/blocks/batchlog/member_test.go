@@ -18,7 +18,7 @@ func (still) Now() time.Duration                { return 0 }
 func (still) Send(geo.NodeID, protocol.Message) {}
 func (still) Mark(*coverage.Mark)               {}
 
-// newStill returns a following member of a log of three members.
+// newStill returns a member of a log with three members. The member is not the leader.
 func newStill() *member {
 	nodes := []geo.NodeID{0, 1, 2}
 	return New(Config{Self: 2, Nodes: 3, Members: nodes, Audience: nodes, Env: still{}, Advance: func() {}}).member

@@ -287,8 +287,9 @@ func decodeVoid(body []byte) (*Void, error) {
 	return m, r.Done()
 }
 
-// Held reports to the leader of a log which data the sender has: for each named batch, all data up to that batch that
-// the sender reads from the sequencer. Position is the position up to which the sender has read the log.
+// Held reports to the leader of a log which data the sender has. For each batch in Batches, the sender has all data
+// that it reads from the batch's sequencer, up to that batch. Position is the position up to which the sender has read
+// the log.
 type Held struct {
 	Log, Position uint64
 	Batches       []BatchID

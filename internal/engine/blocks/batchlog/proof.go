@@ -9,16 +9,17 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Proof of availability. A sequencer's data goes to all readers, and the position request to the leader, as without
+// Proof of availability. A sequencer sends its data to all readers, and the position request to the leader, as without
 // proof. Each reader reports to the leader which data it has. The leader proposes a batch only when, in each group that
 // reads it, nodes in the required number of regions have its data. The sequencer's region counts: the sequencer has the
-// whole batch, and sends it to all readers while it is up. So a position costs no more than the request if enough
-// regions lie on the way to the leader. (Minerva, and Detock with synchronous replication, require the same before
-// other nodes rely on a batch.)
+// whole batch, and sends it to all readers while it is up.
+//
+// A position therefore takes no longer than the request if enough regions lie on the way to the leader. (Minerva, and
+// Detock with synchronous replication, require the same proof before other nodes rely on a batch.)
 //
 // If fewer than Copies regions are lost along with a sequencer, some reader of each group has the data of each batch
 // with a position. Readers keep data that they have read, up to keptBytes, until all readers have read it. A reader
-// without the data fetches it from them (reader.go).
+// without the data fetches it from these readers (reader.go).
 //
 // A report remains true until the reader's node is lost. A new leader receives the reports on all batches without a
 // position again. It relies on no report from an earlier term (see rejoin.go).
@@ -26,8 +27,8 @@ import (
 const (
 	// tellEvery is the minimum time between a reader's reports to the leader, as announceEvery is for announcements.
 	tellEvery = time.Millisecond
-	// keepEvery is the interval at which readers report their positions, and the leader the position that all have read,
-	// while these change.
+	// keepEvery is the interval at which readers report their positions, and at which the leader reports the position up
+	// to which all readers have read. Without changes, they report nothing.
 	keepEvery = time.Second
 )
 
@@ -41,8 +42,8 @@ const (
 // holder is a reader's part of the proof protocol.
 type holder struct {
 	l *Log
-	// here[s] is the last batch of sequencer s for which this node has the data; told[s] is the last that it has reported
-	// to the leader.
+	// here[s] is the last batch of sequencer s for which this node has the data. told[s] is the last of these batches that
+	// it has reported to the leader.
 	here, told []uint64
 	// read is the position last reported.
 	read uint64
@@ -81,7 +82,7 @@ func (h *holder) tell() {
 	l := h.l
 	m := &Held{Log: l.c.Log, Position: l.position}
 	for s, number := range h.here {
-		// The leader does not need proof for a batch that already has a position.
+		// The leader needs no proof for a batch that already has a position.
 		if number > h.told[s] && number > l.settled[s] {
 			m.Batches = append(m.Batches, BatchID{geo.NodeID(s), number})
 		}

@@ -218,7 +218,8 @@ func TestReadersKeepWhatOthersMayLack(t *testing.T) {
 	}
 }
 
-// The leader finds the position that all readers have read from their reports, and announces it.
+// The leader determines from the readers' reports up to which position all of them have read, and announces that
+// position.
 func TestLeaderTellsWhatAllHaveRead(t *testing.T) {
 	l, _ := newLeading(t, 2)
 	var kept []uint64

@@ -26,8 +26,8 @@ type ReaderConfig[D Data] struct {
 	Foreign func(sequencer geo.NodeID, d D) int
 	// Watch is set if the reader requests that batches without a position become void after abandonedAfter.
 	Watch bool
-	// Take includes a stream up to a position of the stream. If it cannot yet, it returns false, and the owner must call
-	// Advance when it can.
+	// Take includes a stream up to a position of the stream. If it cannot do so yet, it returns false, and the owner must
+	// call Advance when it can.
 	Take func(stream int, upto uint64) bool
 	// Mark, if not nil, is called when the reader reaches a mark (see rejoin.go), until it returns true and the reader
 	// continues. While it returns false, the owner must call Advance when that may change. Mark may call SkipTo. A new
@@ -48,7 +48,8 @@ type Reader[D Data] struct {
 
 	// inbox[s] holds the unread data of sequencer s, in ascending order, because links preserve order.
 	inbox []queue.Queue[D]
-	// last[s] is the last batch received from sequencer s; done[s] is the last that was read, skipped or made void.
+	// last[s] is the last batch received from sequencer s. done[s] is the last batch of sequencer s that was read, skipped
+	// or made void.
 	last, done []uint64
 	queued     int
 
@@ -56,7 +57,7 @@ type Reader[D Data] struct {
 	// none.
 	watched  []uint64
 	watching bool  // the timer is pending
-	voided   int64 // number of batches
+	voided   int64 // number of batches that had arrived when they became void
 
 	// fetched holds data received from other readers, for batches with known positions.
 	fetched map[BatchID]D
@@ -81,8 +82,8 @@ const (
 	// position at two checks comes from a sequencer that is lost or disconnected from the leader. If the sequencer is
 	// lost, the batch stays void. Otherwise the sequencer resends the transactions in a new batch.
 	abandonedAfter = 3 * time.Second
-	// fetchAfter is the time that a reader waits for missing data at its position before it asks another reader, and
-	// later the next.
+	// fetchAfter is the time that a reader waits for missing data at its position before it asks the first reader for it,
+	// and then each further reader.
 	fetchAfter = 500 * time.Millisecond
 	// keptBytes bounds the data that a reader keeps for other readers; the oldest is dropped first. A reader that needs
 	// dropped data stops, as if batches needed no proof. If a region is permanently lost, readers never learn that all
@@ -262,7 +263,7 @@ func (r *Reader[D]) lookForAbandoned() {
 		if r.last[n] > settled && r.l.c.Env.Buggify(voidsEarly) {
 			w = r.last[n]
 		}
-		// The batch w had no position at the previous look either, so it has waited for at least a whole interval.
+		// Batch w had no position at the previous check either, so it has waited for at least a whole interval.
 		if w > settled {
 			abandoned = append(abandoned, BatchID{geo.NodeID(n), w})
 		}

@@ -10,20 +10,20 @@ import (
 
 // New incarnations. A node that has lost its process and memory restarts without any state of the log.
 //
-// As a sequencer, its predecessor may have sent batches that did not reach all readers. The new incarnation appends a
-// void entry to the log, the mark, after which batches of the predecessor without a position never get one. Once the
-// new incarnation has read the mark, it numbers its batches from 2^40 times its incarnation, plus 1.
+// As a sequencer, the node's predecessor may have sent batches that did not reach all readers. The new incarnation
+// appends a void entry to the log, the mark, after which batches of the predecessor without a position never get one.
+// Once the new incarnation has read the mark, it numbers its batches from 2^40 times its incarnation, plus 1.
 //
-// As a reader, it starts at a position before the mark that a leader reports. Its owner must do without the batches
-// before the mark (ReaderConfig.Mark). Sequencers resend the batches without a position. Batches after the mark that
-// were sent to its predecessor are fetched from other readers.
+// As a reader, the new incarnation starts at a position that a leader reports, which precedes the mark. Its owner must
+// do without the batches before the mark (ReaderConfig.Mark). Sequencers resend the batches without a position. The new
+// incarnation fetches from other readers the batches after the mark that were sent to its predecessor.
 //
-// It has caught up when it has read all batches that were sent to its predecessor, as each sequencer reports. Until
-// then, the database may not survive the loss of another node.
+// The new incarnation has caught up when it has read all batches that were sent to its predecessor, as each sequencer
+// reports. Until then, the database may not survive the loss of another node.
 //
 // The predecessor's reports of its data count as proof until the leader learns of the new incarnation. The leader
-// learns this before it receives the request for the mark. In later terms they do not count, because a leader uses only
-// reports of its own term. So no batch after the mark was proven by data that is lost.
+// learns of it before it receives the request for the mark. In later terms, the predecessor's reports do not count,
+// because a leader uses only reports of its own term. So no batch after the mark was proven by data that is lost.
 
 // FirstBatch returns the number of the first batch of an incarnation.
 func FirstBatch(incarnation uint32) uint64 { return protocol.NumbersBefore(incarnation) + 1 }

@@ -186,7 +186,7 @@ func TestSkipTo(t *testing.T) {
 	same(t, "what it reads then", r.got, "2/3")
 }
 
-// Data that was sent to a node's predecessor does not count as received because later data has arrived.
+// Data that was sent to a node's predecessor counts as missing, even if later data has arrived.
 func TestDataOfThePredecessorIsMissing(t *testing.T) {
 	r := newReading()
 	r.Receive(1, part{3, 10}) // the first batch received by this incarnation

@@ -2,12 +2,12 @@ package batchlog
 
 import "github.com/geobench/geobench/internal/base/geo"
 
-// Streams. A log may include batches of other logs, the streams, which have ordered them already. An entry includes the
-// batches of a stream from the end of the last such entry up to a position of the stream. So a change of leader cannot
-// lose, duplicate or reorder the batches of a stream. Any leader may propose to include the known part of a stream, any
-// number of times. All members drop entries that include no further batches.
+// Streams. A log may include batches of other logs, the streams, which already have an order. An entry includes the
+// batches of a stream from the end of the stream's previous entry up to a position of the stream. So a change of leader
+// cannot lose, duplicate or reorder the batches of a stream. Any leader may propose to include the known part of a
+// stream, any number of times. All members drop entries that include no further batches.
 
-// lastSequencer is the highest possible node number. Streams use sequencer numbers from there downwards.
+// lastSequencer is the highest possible node number. Streams use the sequencer numbers from lastSequencer downwards.
 const lastSequencer = 1<<16 - 1
 
 // maxStreams bounds the number of streams of a log.
@@ -34,7 +34,7 @@ func (l *Log) slot(s geo.NodeID) int {
 // Take proposes to include a stream up to a position. It does nothing unless this node leads the log.
 func (l *Log) Take(stream int, upto uint64) {
 	m := l.member
-	// The log already includes that part, or this leader has proposed it in this term.
+	// Skip a part that the log already includes, or that this leader has proposed in this term.
 	if m == nil || !m.group.Leading() || upto < m.next[l.c.Nodes+stream] || upto <= m.taking[stream] {
 		return
 	}

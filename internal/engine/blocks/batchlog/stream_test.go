@@ -20,8 +20,8 @@ func taken(stream int, upto uint64) Ordered {
 	return Ordered{BatchID{geo.NodeID(lastSequencer - stream), upto}, 1}
 }
 
-// A stream is included up to the requested position, further each time, between batches of sequencers. No batch is
-// included twice, regardless of which node requests it.
+// Each entry includes a stream up to a later position, between batches of sequencers. No part of a stream is included
+// twice, regardless of which node requests it.
 func TestStreamsGoOn(t *testing.T) {
 	l := newStreaming()
 	m := l.member

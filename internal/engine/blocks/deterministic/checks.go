@@ -8,12 +8,16 @@ import (
 )
 
 var (
-	oneWriter    = invariant.New("deterministic.one-writer", "a row's lock is held by one writer or by readers")
-	firstGranted = invariant.New("deterministic.first-granted", "who comes first in a row's queue holds its lock, and those that hold it come first")
-	executedUp   = invariant.New("deterministic.executed-grows", "what an executor has executed never goes back")
+	oneWriter = invariant.New("deterministic.one-writer",
+		"a row's lock is held by one writer or by any number of readers")
+	firstGranted = invariant.New("deterministic.first-granted",
+		"the first request in a row's queue holds the lock, and no waiting request precedes a holder")
+	executedUp = invariant.New("deterministic.executed-grows",
+		"the number of transactions that an executor has executed never decreases")
 )
 
-// Check checks the invariants of the locks. If several rows violate an invariant, it reports the lowest row.
+// Check checks the invariants of the locks. If the queues of several rows violate an invariant, it reports the lowest
+// row.
 func (x *Executor) Check(c *invariant.Checker) {
 	c.Grows(executedUp, "transactions", uint64(x.Executed))
 	var least txn.Key
@@ -53,8 +57,8 @@ func (l *lock) broken() *invariant.Invariant {
 	return nil
 }
 
-// CheckOrder checks, as an engine's invariant i, that the requests for each row are in log order. It is for engines
-// with a single order. Reads without a position may be in between.
+// CheckOrder checks that the requests for each row are in log order, as invariant i of an engine with a single order.
+// Reads without a position may be in between.
 func (x *Executor) CheckOrder(c *invariant.Checker, i *invariant.Invariant) {
 	for _, key := range x.lockedKeys() {
 		var last Place
@@ -67,19 +71,20 @@ func (x *Executor) CheckOrder(c *invariant.Checker, i *invariant.Invariant) {
 	}
 }
 
-// CheckPairs checks, as an engine's invariant i, pairs of transactions that arrive in parts: if two of them are
-// adjacent in a row's queue, ignoring other transactions, they have the same order in all such queues of all copies.
+// CheckPairs checks pairs of transactions that arrive in parts, as invariant i of an engine. It ignores all other
+// transactions. If two such transactions are adjacent in a row's queue, they must have the same order in all queues of
+// all copies in which they are adjacent.
 func (x *Executor) CheckPairs(c *invariant.Checker, i *invariant.Invariant) {
 	for _, key := range x.lockedKeys() {
 		var last *execution
 		for q := x.locks.locks[key].head; q != nil; q = q.next {
-			// A single-home transaction is ordered by a single log, so only transactions with parts can disagree.
+			// A single log orders each single-home transaction, so only the order of transactions with parts can differ.
 			if !q.owner.parted {
 				continue
 			}
 			if last != nil {
 				pair := [2]Place{last.at, q.owner.at}
-				// The key of the pair must not depend on the order, on which the copies have to agree.
+				// The pair is the key of the comparison, so it must not depend on the order that the copies have to agree on.
 				if pair[1].Less(pair[0]) {
 					pair[0], pair[1] = pair[1], pair[0]
 				}
@@ -90,10 +95,10 @@ func (x *Executor) CheckPairs(c *invariant.Checker, i *invariant.Invariant) {
 	}
 }
 
-// CheckCircles checks, as an engine's invariant i, that no transactions wait for each other's locks in a cycle.
+// CheckCircles checks that no transactions wait for each other's locks in a cycle, as invariant i of an engine.
 func (x *Executor) CheckCircles(c *invariant.Checker, i *invariant.Invariant) {
-	// Topological sort: remove the transactions that wait for no other, then transactions that wait only for removed
-	// transactions, and so on. Whatever remains is in a cycle or waits for one.
+	// Topological sort: remove the transactions that wait for no other transaction, then those that wait only for removed
+	// transactions, and so on. Each remaining transaction is in a cycle or waits for a transaction in a cycle.
 	waits, behind := map[*execution]int{}, map[*execution][]*execution{}
 	var free []*execution
 	for _, l := range x.locks.locks {
@@ -109,7 +114,7 @@ func (x *Executor) CheckCircles(c *invariant.Checker, i *invariant.Invariant) {
 			case q.granted:
 			case !q.write:
 				waitsFor(q.writer)
-			default: // it waits for all requests up to and including the writer ahead of it
+			default: // a writer waits for all requests ahead of it, back to the nearest writer
 				for p := q.prev; p != nil; p = p.prev {
 					if waitsFor(p); p.write {
 						break

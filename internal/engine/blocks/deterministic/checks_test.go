@@ -9,14 +9,14 @@ import (
 )
 
 var (
-	testOrder  = invariant.New("test.order", "requests are in the order of places")
-	testPairs  = invariant.New("test.pairs", "two that come in parts are in one order")
-	testCircle = invariant.New("test.circle", "nobody waits in a circle")
+	testOrder  = invariant.New("test.order", "requests are queued in log order")
+	testPairs  = invariant.New("test.pairs", "two transactions that arrive in parts have the same order everywhere")
+	testCircle = invariant.New("test.circle", "no transactions wait for each other in a cycle")
 )
 
-// Queues that engines must never have violate the invariants, and other queues do not. A word is a row's queue: w1 and
-// r1 are transaction 1's requests to write and to read. p1 is w1 of a transaction that arrives in parts. 0 is a reader
-// without a position.
+// Queues that must never occur violate the invariants, and all other queues do not. A word is the queue of one row. w1
+// and r1 are the requests of transaction 1 to write and to read. p1 is w1 of a transaction that arrives in parts. 0 is
+// a reader without a position.
 func TestChecksOfQueues(t *testing.T) {
 	for name, tc := range map[string]struct{ queues, broken string }{
 		"none":                          {"", ""},

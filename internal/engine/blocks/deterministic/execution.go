@@ -10,23 +10,24 @@ import (
 )
 
 // execution is a transaction at one of its participants. Each participant reads its local rows and sends them to the
-// active participants: those that write. An active participant collects the reads of all participants and runs the
-// procedure. All active participants run it with the same reads, so they reach the same decision.
+// active participants, which are those that write. An active participant collects the reads of all participants and
+// runs the procedure. All active participants use the same reads, so they reach the same result.
 //
-// execution implements txn.Ctx for the procedure. Writes are buffered until the procedure has decided.
+// execution implements txn.Ctx for the procedure. Writes are buffered until the procedure has returned without an
+// error.
 type execution struct {
 	x     *Executor
 	t     *txn.Transaction // nil until the whole transaction has arrived
 	at    Place
-	slots []slot // by access
-	hint  int    // index of the access that find found last
+	slots []slot // one for each access of the transaction
+	hint  int    // index of the last access that find has found
 
-	parts     int // number of parts that have arrived
-	needed    int // number of parts, once the whole transaction has arrived
-	answering int // the active partition that sends the outcome to a client elsewhere in the copy
-	waitLocks int // number of local locks not granted
-	waitReads int // number of participants with outstanding reads, or with KeepLocks with outstanding locks
-	deferred  int // number of requests that wait for a row to arrive
+	parts     int // number of parts that have arrived here
+	needed    int // number of parts that must arrive here; valid once the whole transaction has arrived
+	answering int // the active partition that sends the outcome if the client's node does not run the procedure
+	waitLocks int // number of requested local locks that are not granted
+	waitReads int // number of participants whose reads are outstanding; with KeepLocks, participants whose locks are outstanding
+	deferred  int // number of lock requests that wait until a row moves here
 
 	coordinator geo.NodeID // the node where the client waits
 	vertex      int32      // position in the component that Executor.Reorder works on
@@ -37,16 +38,16 @@ type execution struct {
 	parted    bool // arrives in parts
 	queued    bool // in Executor.ready
 	holding   bool // all local locks are granted and the local rows read
-	reordered bool // Executor.Reorder has given it its turn
-	stale     bool // it was sent to a former home of a row: no node runs it
+	reordered bool // Executor.Reorder has changed its position in the lock queues
+	stale     bool // was sent to a former home of a row, so no node runs it
 	stray     bool // the procedure has used a row outside its footprint
 	named     bool // Executor.Graph has reported it
-	sound     bool // it cannot be in a deadlock
-	member    bool // it belongs to the component that Reorder works on
+	sound     bool // cannot be in a deadlock
+	member    bool // belongs to the component that Reorder works on
 
 	groups   *groupWork // accesses to rows of groups, in addition to slots; nil if there are none yet
-	unlocked []txn.Key  // local keys without a lock request, because the transaction is stale there
-	early    []reads    // reads that arrived before the transaction's turn
+	unlocked []txn.Key  // local keys without a lock request, because their rows have moved away
+	early    []reads    // reads that arrived before the transaction itself, or before its reordering
 	told     []int      // partitions whose reads have arrived; used with a Keeper
 	next     *execution // in the free list
 	requests *request   // the transaction's lock requests, linked by sibling
@@ -73,7 +74,7 @@ func (g *groupWork) reset() {
 	}
 }
 
-// slot is the state of an access. For a group, only partition and local are used.
+// slot is the state of an access. For an access to a group, only partition and local are used.
 type slot struct {
 	value     []byte
 	partition int32
@@ -84,7 +85,7 @@ type slot struct {
 	deleted   bool
 }
 
-// reads is the reads of another participant.
+// reads are the reads of another participant.
 type reads struct {
 	partition int
 	values    []Value
@@ -103,7 +104,7 @@ func (e *execution) begin(x *Executor, t *txn.Transaction, coordinator geo.NodeI
 		e.slots = make([]slot, n, max(4, n))
 	}
 	e.slots = e.slots[:n]
-	// With a single partition, all keys are local; skip the search for their partitions.
+	// With a single partition, all keys are local, so there is no need to look up their partitions.
 	if x.partitions == 1 {
 		for i := range e.slots {
 			e.slots[i] = slot{local: true}
@@ -120,15 +121,15 @@ func (e *execution) begin(x *Executor, t *txn.Transaction, coordinator geo.NodeI
 		return
 	}
 	e.active = false
-	// The lowest active participant answers. If the copy spans regions, active participants in the coordinator's region
-	// take precedence.
+	// The active participant with the lowest number answers. If the copy spans regions, active participants in the
+	// coordinator's region take precedence.
 	nobody := 2 * x.partitions
 	lowest, writer := nobody, nobody
 	region := x.c.Layout.Topology.RegionOf(coordinator)
 	for i := range e.slots {
 		p := int(e.slots[i].partition)
 		if x.c.Layout.ByHome && x.c.Layout.Topology.RegionOf(x.copy[p]) != region {
-			// This places participants of other regions after all participants of the coordinator's region.
+			// The offset places participants of other regions after all participants of the coordinator's region.
 			p += x.partitions
 		}
 		lowest = min(lowest, p)
@@ -140,7 +141,7 @@ func (e *execution) begin(x *Executor, t *txn.Transaction, coordinator geo.NodeI
 	}
 	// The remainder removes the offset of partitions in other regions.
 	e.answering = writer % x.partitions
-	// A read-only transaction has no writers; its lowest participant runs the procedure.
+	// A read-only transaction has no writers. Its participant with the lowest number runs the procedure.
 	if writer == nobody {
 		e.answering = lowest % x.partitions
 		e.active = e.answering == x.partition
@@ -148,14 +149,14 @@ func (e *execution) begin(x *Executor, t *txn.Transaction, coordinator geo.NodeI
 	e.awaitReads()
 }
 
-// awaitReads sets waitReads to the number of participants from which this node must receive reads.
+// awaitReads sets waitReads to the number of participants whose reads this node must receive.
 func (e *execution) awaitReads() {
 	e.waitReads = 0
 	mode := txn.Read
 	// With KeepLocks, even a participant without reads reports that it has its locks.
 	if e.x.c.KeepLocks {
 		mode = txn.ReadWrite
-		// A passive participant only sends its reads, so it waits for nobody.
+		// A passive participant only sends its reads, so it waits for no other participant.
 	} else if !e.active {
 		return
 	}
@@ -166,12 +167,12 @@ func (e *execution) awaitReads() {
 	}
 }
 
-// first reports whether access i is the first access of its partition with any of the modes in mode.
+// first reports whether access i is the first access of its partition that has a mode in common with mode.
 func (e *execution) first(i int, mode txn.Mode) bool {
 	if e.t.Accesses[i].Mode&mode == 0 {
 		return false
 	}
-	// Each participant sends a single message, so its partition counts only at the first of its accesses.
+	// Each participant sends a single message, so its partition counts only at its first such access.
 	for j := range e.slots[:i] {
 		if e.slots[j].partition == e.slots[i].partition && e.t.Accesses[j].Mode&mode != 0 {
 			return false
@@ -180,7 +181,7 @@ func (e *execution) first(i int, mode txn.Mode) bool {
 	return true
 }
 
-// participants returns the number of partitions that the transaction touches.
+// participants returns the number of partitions that the transaction accesses.
 func (e *execution) participants() (n int) {
 	for i := range e.slots {
 		if e.first(i, txn.ReadWrite) {
@@ -190,8 +191,8 @@ func (e *execution) participants() (n int) {
 	return n
 }
 
-// homes returns the number of regions to which the transaction was sent for its local keys: the number of its parts
-// here.
+// homes returns the number of different home regions of the transaction's local keys. The transaction arrives here in
+// that number of parts, one from each home.
 func (e *execution) homes(moved Homes) (n int) {
 	home := func(i int) geo.Region {
 		h, _ := moved.Of(e.x.placement, e.t.Accesses, i)
@@ -212,11 +213,12 @@ next:
 	return n
 }
 
-// complete reports whether the transaction and all its parts at this partition have arrived, and none of its rows is
-// awaited.
+// complete reports whether the transaction and all its parts for this partition have arrived, and no lock request waits
+// until a row moves here.
 func (e *execution) complete() bool { return e.t != nil && e.parts == e.needed && e.deferred == 0 }
 
-// take assigns reads that arrived early. It keeps reads that are still early, and drops reads from before a reordering.
+// take assigns the reads that arrived early. It keeps reads that wait for a reordering, and drops reads from before a
+// reordering.
 func (e *execution) take(early []reads) {
 	kept := early[:0]
 	for _, r := range early {
@@ -275,17 +277,17 @@ func (e *execution) locked() {
 	e.end()
 }
 
-// end executes the transaction if this node is active, and releases its locks.
+// end executes the transaction if this node is active, and releases the transaction's locks.
 func (e *execution) end() {
-	// A passive participant has sent its reads and has nothing else to do.
+	// A passive participant has sent its reads, so nothing else remains to be done.
 	if e.active {
 		e.execute()
 	}
 	e.release()
 }
 
-// serveReads reads the local rows and sends them to the other active participants, or with KeepLocks to all
-// participants.
+// serveReads reads the local rows and sends them to the other active participants. With KeepLocks, it sends them to all
+// other participants.
 func (e *execution) serveReads() {
 	var room [16]Value
 	values := room[:0]
@@ -300,7 +302,7 @@ func (e *execution) serveReads() {
 			values = append(values, Value{rows: e.readRange(&e.t.Ranges[i]), Range: true})
 		}
 	}
-	// All participants need to know that the locks here are granted, even participants that need no reads.
+	// All participants must learn that the locks here are granted, even participants that need no reads.
 	if e.x.c.KeepLocks {
 		for i := range e.slots {
 			if !e.slots[i].local && e.first(i, txn.ReadWrite) {
@@ -309,7 +311,7 @@ func (e *execution) serveReads() {
 		}
 		return
 	}
-	// Nobody waits for a participant that reads nothing: see awaitReads.
+	// No node waits for a participant that reads nothing: see awaitReads.
 	if len(values) == 0 {
 		return
 	}
@@ -323,7 +325,7 @@ func (e *execution) serveReads() {
 			e.x.sendReads(int(e.slots[i].partition), e, values)
 		}
 	}
-	// A read-only transaction runs at its answering participant only.
+	// A read-only transaction runs only at its answering participant.
 	if !writes && !e.active {
 		e.x.sendReads(e.answering, e, values)
 	}
@@ -335,10 +337,10 @@ func (e *execution) load(i int) {
 	sl.loaded = true
 }
 
-// execute runs the procedure, applies the local writes, and answers the client if it waits in this copy.
+// execute runs the procedure, applies the local writes, and answers the client if the client waits in this copy.
 func (e *execution) execute() {
 	x := e.x
-	// All participants know at this point whether any row has moved away, so all copies refuse alike.
+	// By now, every active participant knows whether any row has moved away, so all copies refuse the transaction alike.
 	if e.stale {
 		x.Stale++
 		e.answer(txn.Outcome{ID: e.t.ID, Status: txn.Refused, Cause: txn.CauseMoved, Reason: ReasonMoved})
@@ -357,8 +359,8 @@ func (e *execution) execute() {
 	}
 	result, err := x.c.Procedures.Lookup(e.t.Proc).Run(e, e.t.Args)
 	switch {
-	// Only a footprint from a reconnaissance can be stale; another one may succeed. A declared footprint that is wrong is
-	// an error of the procedure.
+	// A footprint from a reconnaissance may be stale, and another reconnaissance may succeed. A wrong declared footprint
+	// is an error of the procedure.
 	case e.stray && e.t.Found:
 		x.StaleFootprints++
 		o.Status, o.Cause, o.Reason = txn.Refused, txn.CauseStale, ReasonStaleFootprint
@@ -379,7 +381,7 @@ func (e *execution) execute() {
 }
 
 // apply writes the local writes to the store. A value that is a slice of the arguments would keep the whole received
-// message in memory, so apply copies such values, all into one buffer.
+// message in memory. Therefore apply copies all such values into one buffer.
 func (e *execution) apply() {
 	var room []byte
 	for i := range e.slots {
@@ -406,11 +408,11 @@ func (e *execution) apply() {
 	}
 }
 
-// applyGroups writes the local writes to rows of groups to the store.
+// applyGroups writes the local writes to rows of groups into the store.
 func (e *execution) applyGroups() {
 	for _, w := range e.groups.writes.Entries() {
 		switch {
-		// Every active participant computes all writes, but applies only those to its own partition.
+		// Every active participant computes all writes, but applies only the writes to its own partition.
 		case !e.x.local(w.Key):
 		case w.Deleted:
 			e.x.c.Store.Delete(w.Key)
@@ -422,7 +424,7 @@ func (e *execution) applyGroups() {
 	}
 }
 
-// borrowed returns the total size of the local writes from access i on that alias the arguments.
+// borrowed returns the total size of the local writes from access i on whose values are slices of the arguments.
 func (e *execution) borrowed(i int) (n int) {
 	for _, sl := range e.slots[i:] {
 		if sl.local && sl.written && within(sl.value, e.t.Args) {
@@ -442,8 +444,8 @@ func within(v, b []byte) bool {
 	return at >= from && at < from+uintptr(len(b))
 }
 
-// answer replies to the client if it waits at this node. Otherwise it sends the outcome to the client's node if that
-// node does not run the transaction and this node is the answering participant of its copy.
+// answer replies to the client if the client waits at this node. Otherwise it sends the outcome to the client's node,
+// but only if that node does not compute the outcome itself and this node is the answering participant of its copy.
 func (e *execution) answer(o txn.Outcome) {
 	x := e.x
 	if e.coordinator == x.c.Self {
@@ -458,7 +460,7 @@ func (e *execution) answer(o txn.Outcome) {
 // answersElsewhere reports whether this node sends the outcome to the client's node.
 func (e *execution) answersElsewhere() bool {
 	partition := e.x.c.Layout.ShardOf(e.coordinator)
-	// If the client's node is active itself, it computes the same outcome and needs no message.
+	// If the client's node is active, it computes the same outcome itself.
 	return e.x.copy[partition] == e.coordinator && e.answering == e.x.partition && !e.activeAt(int32(partition))
 }
 
@@ -475,7 +477,7 @@ func (e *execution) activeAt(q int32) bool {
 	return false
 }
 
-// release releases the local locks and recycles the execution.
+// release releases the local locks, and returns the execution to the free list.
 func (e *execution) release() {
 	x := e.x
 	for i := range e.slots {
@@ -497,7 +499,7 @@ func (e *execution) release() {
 	if e.named {
 		x.over = append(x.over, e.at)
 	}
-	// A free execution must not keep the values in memory.
+	// An execution in the free list must not keep values in memory.
 	clear(e.slots)
 	clear(e.early)
 	e.groups.reset()
@@ -505,7 +507,7 @@ func (e *execution) release() {
 	x.free = e
 }
 
-// finish counts a finished transaction.
+// finish records that the transaction has finished here.
 func (e *execution) finish() {
 	if e.coordinator != e.x.c.Self {
 		e.x.Finished++
@@ -516,7 +518,7 @@ func (e *execution) finish() {
 }
 
 // find returns the index of the access to k. Procedures mostly use keys in the declared order, and write a key after
-// they read it, so the search starts at the last result.
+// they have read it. The search therefore starts at the last result.
 func (e *execution) find(k txn.Key) (i int, ok bool) {
 	acc := e.t.Accesses
 	if acc[e.hint].Key == k {
@@ -533,7 +535,7 @@ func (e *execution) find(k txn.Key) (i int, ok bool) {
 	return 0, false
 }
 
-// undeclared records that the procedure uses a row outside its footprint, and returns the error for it.
+// undeclared records that the procedure has used a row outside its footprint, and returns the error for this case.
 func (e *execution) undeclared() error {
 	e.stray = true
 	return txn.ErrUndeclared
@@ -549,7 +551,7 @@ func (e *execution) Get(k txn.Key) (value []byte, err error) {
 		return nil, e.undeclared()
 	}
 	sl := &e.slots[i]
-	// Transactions on a single partition read lazily: serveReads does not run for them.
+	// A transaction on a single partition reads lazily, because serveReads does not run for it.
 	if !sl.loaded {
 		e.load(i)
 	}
@@ -579,7 +581,7 @@ func (e *execution) getMarked(k txn.Key) (value []byte, err error) {
 	if k.Everywhere() || e.x.local(k) {
 		value, found = e.x.c.Store.Value(k)
 	} else {
-		// The row is in a range that its partition has sent.
+		// The row is in a range that the row's partition has sent.
 		e.scan(r, func(_ txn.Key, v []byte) bool {
 			value, found = v, true
 			return false
@@ -605,7 +607,7 @@ func (e *execution) Scan(r txn.Range, f func(k txn.Key, value []byte) bool) erro
 	}, f)
 }
 
-// scan calls f for the rows of the database in a range that the footprint covers, without the transaction's writes.
+// scan calls f for the stored rows of a range that the footprint covers. It ignores the transaction's own writes.
 func (e *execution) scan(r txn.Range, f func(txn.Key, []byte) bool) {
 	if e.x.local(r.From) {
 		e.x.c.Store.Scan(r, func(k txn.Key, rec store.Record) bool { return f(k, rec.Value) })
@@ -657,8 +659,8 @@ func (e *execution) Delete(k txn.Key) {
 	}
 }
 
-// writes returns the slot of a row that the footprint declares as written. Otherwise it returns nil and marks the
-// execution as stray.
+// writes returns the slot of a row that the footprint declares as written. If the footprint does not, it returns nil
+// and marks the execution as stray.
 func (e *execution) writes(k txn.Key) *slot {
 	i, ok := e.find(k)
 	if !ok || e.t.Accesses[i].Mode&txn.Write == 0 {
@@ -669,7 +671,8 @@ func (e *execution) writes(k txn.Key) *slot {
 	return &e.slots[i]
 }
 
-// writesGroup reports whether the footprint declares writes to the group of k. If not, it marks the execution as stray.
+// writesGroup reports whether the footprint declares writes to the group of k. If the footprint does not, it marks the
+// execution as stray.
 func (e *execution) writesGroup(k txn.Key) bool {
 	if !e.t.Writes(k) {
 		e.stray = true

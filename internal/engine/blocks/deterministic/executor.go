@@ -1,11 +1,11 @@
 // Package deterministic executes transactions that were ordered beforehand, as Calvin's schedulers do (Thomson et al.,
-// SIGMOD 2012, section 3.4). Locks are requested in log order and granted in the order of the requests. The partitions
-// of a copy exchange their reads, and each runs the procedure and applies its part of the writes. So equal orders give
-// equal copies without a vote.
+// SIGMOD 2012, section 3.4). It requests locks in log order and grants them in the order of the requests. The
+// partitions of a copy exchange their reads. Each partition with writes runs the procedure and applies its part of the
+// writes. Equal orders therefore lead to equal copies without a vote.
 //
 // A copy is a full set of partitions, and an Executor is one partition of a copy. Several logs, one for each home
-// region, may order the keys of a transaction. The transaction then arrives in parts, one from each log, and runs when
-// all its parts at this partition have arrived and have their locks (Ren et al., SLOG, VLDB 2019, section 3.2). If the
+// region, may order the keys of a transaction. The transaction then arrives in parts, one from each log. It runs when
+// all its parts for this partition have arrived and have their locks (Ren et al., SLOG, VLDB 2019, section 3.2). If the
 // logs disagree on the order of transactions, lock queues can deadlock; graph.go can then inspect and change the
 // queues.
 package deterministic
@@ -23,16 +23,16 @@ import (
 // Config describes an executor.
 type Config struct {
 	Self geo.NodeID
-	// Layout maps rows to nodes. Its shards are the partitions of a copy; each node stores one.
+	// Layout maps rows to nodes. Its shards are the partitions of a copy, and each node stores one of them.
 	Layout     geo.Layout
 	Procedures *txn.Registry
 	Store      *store.Hash
 	Env        protocol.Env
 	// Answer receives the outcome of a transaction whose client waits at this node.
 	Answer func(o txn.Outcome)
-	// KeepLocks is for engines that order transactions in more than one log. A participant then keeps its locks until all
-	// participants of the copy have theirs. For that, each participant notifies all others when it has its locks, along
-	// with its reads.
+	// KeepLocks is for engines that order transactions in more than one log. With KeepLocks, a participant keeps its locks
+	// until all participants of the copy have their locks. To that end, each participant notifies all others when it has
+	// its locks, in the message with its reads.
 	//
 	// Otherwise the execution would not be strictly serializable. Suppose that transaction A releases its locks in the
 	// partition that it reaches first. Then B, queued after A there, could be answered while A still waits in another
@@ -40,13 +40,13 @@ type Config struct {
 	// ordered before C, and so before A and B. That order is serializable, but not strictly. The same applies to
 	// single-home transactions.
 	KeepLocks bool
-	// Reorderable is for engines that change lock queues (Reorder). It requires KeepLocks: only when all participants
-	// have their locks is it certain that no cycle includes the transaction.
+	// Reorderable is for engines that change lock queues (Reorder). It requires KeepLocks: a transaction is certain to be
+	// in no cycle only once all participants have their locks.
 	Reorderable bool
-	// Keeper, if not nil, stores the reads that this node has sent to other nodes of its copy, in case they lose their
-	// state.
+	// Keeper, if not nil, stores the reads that this node has sent to other nodes of its copy, in case these nodes lose
+	// their state.
 	Keeper Keeper
-	// Moves is for engines whose rows can change their homes; nil for all other engines.
+	// Moves is for engines whose rows can change their homes. It is nil for all other engines.
 	Moves Moves
 }
 
@@ -60,15 +60,16 @@ type Executor struct {
 	copy []geo.NodeID
 
 	locks lockTable
-	// running holds the transactions that wait for parts, locks or reads of other participants. It also holds
-	// transactions whose reads arrived before their turn.
+	// running holds the transactions that wait for parts, locks or reads of other participants. It also holds transactions
+	// whose reads have arrived before the transactions themselves.
 	running map[Place]*execution
-	// untold holds the transactions that have become complete since the last call of Graph. over holds the places of
-	// transactions that Graph has reported and that have finished since then. Both are used only if Reorderable is set.
+	// untold holds the transactions that have become complete after the last call of Graph. over holds the places of
+	// transactions that Graph has reported and that have finished after its last call. Both are used only if Reorderable
+	// is set.
 	untold []arrival
 	over   []Place
 	places []Place // buffer for Vertex.After
-	// ready holds the executions that have all their locks, in the order in which they got them.
+	// ready holds the executions that have all their locks, in the order in which they received their last lock.
 	ready  queue.Queue[*execution]
 	inline execution // reused for transactions that run immediately
 	free   *execution
@@ -89,13 +90,13 @@ type Executor struct {
 // Stats counts the work of an executor.
 type Stats struct {
 	// Executed counts transactions. MultiPartition, MultiHome (transactions that arrived in parts) and Aborts count
-	// subsets of them.
+	// subsets of the executed transactions.
 	Executed, MultiPartition, MultiHome, Aborts int64
-	// LockWaits counts transactions that did not get all their locks immediately. RemoteReads counts transactions with
-	// reads that were sent, once for each receiver.
+	// LockWaits counts transactions that did not get all their locks immediately. RemoteReads counts the transactions
+	// whose reads were sent to another participant, once for each receiver.
 	LockWaits, RemoteReads int64
-	// Stale counts refusals because a row had moved. StaleFootprints counts refusals because a transaction touched rows
-	// that its reconnaissance had not found.
+	// Stale counts transactions refused because a row had moved. StaleFootprints counts transactions refused because they
+	// used rows that their reconnaissance had not found.
 	Stale, StaleFootprints int64
 	// Finished counts the finished transactions of other nodes' clients.
 	Finished int64
@@ -133,24 +134,25 @@ func New(c Config) *Executor {
 	return x
 }
 
-// Foreign returns the number of unfinished transactions of other nodes' clients that have arrived, at least in part.
+// Foreign returns the number of unfinished transactions of other nodes' clients that have arrived here at least in
+// part.
 func (x *Executor) Foreign() int { return x.foreign }
 
 // Parted returns the number of unfinished transactions that arrive in parts.
 func (x *Executor) Parted() int { return x.parted }
 
-// Run runs t, or queues it for its locks. The call is the position of all local keys of t in the order. The client
-// waits at coordinator.
+// Run executes t, or queues t until it has its locks. The order of the calls is the order of transactions on all local
+// keys of t. The client waits at coordinator.
 func (x *Executor) Run(at Place, t *txn.Transaction, coordinator geo.NodeID) {
 	x.RunAt(at, t, coordinator, nil)
 }
 
-// RunAt is Run for a transaction with rows that have moved.
+// RunAt is like Run, for a transaction with rows that have moved. homes lists these rows.
 func (x *Executor) RunAt(at Place, t *txn.Transaction, coordinator geo.NodeID, homes Homes) {
 	e := &x.inline
 	e.at = at
 	e.begin(x, t, coordinator)
-	// Without waiting transactions on its rows, a local transaction can run now without taking locks: nothing can
+	// If no transaction waits on its rows, a local transaction can execute now without locks: no other transaction can
 	// interleave.
 	if !e.multi && !x.conflicts(e) && x.current(t, homes) {
 		e.execute()
@@ -173,9 +175,9 @@ func (x *Executor) RunAt(at Place, t *txn.Transaction, coordinator geo.NodeID, h
 	x.drain()
 }
 
-// Part handles a part of t. The call is the position of the local keys with the given home in the order. With lockOnly,
-// t has only its ID and these keys, and another part has the whole transaction. homes lists the rows of t that have
-// moved.
+// Part handles a part of t. The order of the calls is the order of transactions on the local keys of t with the given
+// home. If lockOnly is set, t has only its ID and these keys, and another part contains the whole transaction. homes
+// lists the rows of t that have moved.
 func (x *Executor) Part(at Place, t *txn.Transaction, lockOnly bool, coordinator geo.NodeID, home geo.Region, homes Homes) {
 	e := x.running[at]
 	if e == nil {
@@ -191,7 +193,7 @@ func (x *Executor) Part(at Place, t *txn.Transaction, lockOnly bool, coordinator
 		}
 	}
 	e.parts++
-	// begin resets the counters, but locks of earlier parts may still be outstanding.
+	// begin resets waitLocks, but locks of earlier parts may still be outstanding.
 	if !lockOnly && e.t == nil {
 		early, waitLocks := e.early, e.waitLocks
 		e.begin(x, t, coordinator)
@@ -207,7 +209,7 @@ func (x *Executor) Part(at Place, t *txn.Transaction, lockOnly bool, coordinator
 	}
 	x.completed(e)
 	if e.waitLocks > 0 {
-		// Count the transaction once, although several of its parts may wait.
+		// Count the transaction only once, even if several of its parts wait.
 		if !waited {
 			x.LockWaits++
 		}
@@ -219,7 +221,7 @@ func (x *Executor) Part(at Place, t *txn.Transaction, lockOnly bool, coordinator
 	}
 }
 
-// conflicts reports whether any transaction holds or waits for a lock of e, a transaction without remote rows.
+// conflicts reports whether any transaction holds or waits for a lock that e needs. e must not have remote rows.
 func (x *Executor) conflicts(e *execution) bool {
 	if x.locks.empty() {
 		return false
@@ -232,11 +234,11 @@ func (x *Executor) conflicts(e *execution) bool {
 	return false
 }
 
-// enlist turns the execution that begin has prepared into an execution that can wait, and assigns reads that arrived
-// early.
+// enlist turns the execution that begin has prepared into an execution that can wait. It also assigns the reads that
+// arrived early.
 func (x *Executor) enlist(at Place, prepared *execution) *execution {
 	var e *execution
-	// Remote reads and Reorder find executions by place; others need no entry.
+	// Remote reads and Reorder find executions by place. All other executions need no entry.
 	listed := prepared.multi || x.c.Reorderable
 	if listed {
 		e = x.running[at]
@@ -251,7 +253,7 @@ func (x *Executor) enlist(at Place, prepared *execution) *execution {
 	*e = *prepared
 	e.at, e.early, e.told, e.listed, e.groups = at, nil, told, listed, groups
 	e.slots = append(slots[:0], prepared.slots...)
-	// x.inline is reused for the next transaction; drop its reference so that this transaction can be freed.
+	// The executor reuses x.inline for the next transaction. Drop the reference, so that this transaction can be freed.
 	prepared.t = nil
 	e.take(early)
 	if e.coordinator != x.c.Self {
@@ -275,17 +277,17 @@ func (x *Executor) drain() {
 		e := x.ready.Front()
 		x.ready.Pop()
 		e.queued = false
-		// Reorder may have revoked a lock since the execution became ready.
+		// Reorder may have revoked a lock after the execution became ready.
 		if e.waitLocks == 0 && !e.holding {
 			e.locked()
 		}
 	}
 }
 
-// granted counts a lock that an execution was waiting for.
+// granted counts a lock for which an execution has waited.
 func (x *Executor) granted(e *execution) {
 	e.waitLocks--
-	// The execution goes to a queue instead of running here: the caller is still traversing a lock queue.
+	// The execution must not run here, because the caller is still traversing a lock queue.
 	if e.waitLocks == 0 && e.complete() && !e.queued {
 		e.queued = true
 		x.ready.Push(e)
@@ -317,14 +319,14 @@ func (x *Executor) Reads(from geo.NodeID, m *Reads) {
 			continue
 		}
 		if e.t == nil || r.reordered != e.reordered {
-			// Reads from before a reordering are stale after it. Reads from after a reordering wait for it.
+			// Reads from before a reordering are void after it. Reads from after a reordering wait for it.
 			if e.t == nil || r.reordered {
 				e.early = append(e.early, r)
 			}
 			continue
 		}
 		e.assign(r)
-		// Without all local locks, the transaction must still wait; locked ends it later.
+		// If local locks are missing, the transaction must still wait, and locked ends it later.
 		if e.holding && e.waitReads == 0 {
 			e.end()
 		}
@@ -341,7 +343,8 @@ func (x *Executor) sendReads(q int, e *execution, values []Value) {
 	}
 }
 
-// addReads adds values to the message for partition q of this copy. It returns the message's copy of the values.
+// addReads adds values to the message for partition q of this copy. It returns the part of the message that contains
+// the values.
 func (x *Executor) addReads(q int, of Read, values []Value) []Value {
 	m := x.outReads[q]
 	if m == nil {
@@ -365,7 +368,8 @@ func (x *Executor) sendAnswer(to geo.NodeID, o txn.Outcome) {
 	m.Outcomes = append(m.Outcomes, o)
 }
 
-// Flush sends the data collected in the current step, one message per node. An engine calls it at the end of each step.
+// Flush sends the data collected in the current step, one message for each kind of data and node. An engine calls it at
+// the end of each step.
 func (x *Executor) Flush() {
 	for _, q := range x.readsTo {
 		x.c.Env.Send(x.copy[q], x.outReads[q])

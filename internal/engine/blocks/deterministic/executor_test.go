@@ -17,9 +17,9 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// scene is the executor of partition 0 in the first of two regions, with two partitions each, and its output. It stores
-// rows 0 and 2. The home of row 0 is the first region, the home of row 2 the second. Rows 1 and 3 have the same homes
-// and are in the second partition.
+// scene is the executor of partition 0 in the first of two regions, and its output. Each region has two partitions. The
+// executor stores rows 0 and 2: the home of row 0 is the first region, and the home of row 2 is the second region. Rows
+// 1 and 3 have the same homes and are in the second partition.
 type scene struct {
 	x   *Executor
 	out []string
@@ -48,7 +48,7 @@ func (*scene) Mark(*coverage.Mark)                     {}
 func (*scene) Buggify(*buggify.Point) bool             { return false }
 func (s *scene) Rand() *rand.Rand                      { return nil }
 
-// said returns the output since the last call.
+// said returns the output after the last call of said.
 func (s *scene) said() string {
 	s.x.Flush()
 	out := strings.Join(s.out, "; ")
@@ -63,7 +63,7 @@ func (s *scene) expect(t *testing.T, step, want string) {
 	}
 }
 
-// hear delivers the second partition's reads for a transaction.
+// hear delivers the reads of the second partition for a transaction.
 func (s *scene) hear(id txn.ID, value uint64, reordered bool) {
 	s.x.Reads(1, &Reads{
 		Reads:  []Read{{PlaceOf(id, 0), 1, reordered, false}},
@@ -71,9 +71,9 @@ func (s *scene) hear(id txn.ID, value uint64, reordered bool) {
 	})
 }
 
-// A deadlock through two partitions: transaction 2 is first here, and transaction 1 is first in the other partition.
-// Reads from before the decision are void, whether they arrive before or after it. Reads from after it count, even if
-// they arrive early.
+// The test has a deadlock across two partitions: transaction 2 is first here, and transaction 1 is first in the other
+// partition. Reads from before the reordering are void, whether they arrive before or after it. Reads from after the
+// reordering count, even if they arrive early.
 func TestReorderVoidsReads(t *testing.T) {
 	for name, early := range map[string]bool{"new reads come in time": false, "new reads come early": true} {
 		t.Run(name, func(t *testing.T) {
@@ -107,8 +107,8 @@ func TestReorderVoidsReads(t *testing.T) {
 	}
 }
 
-// A transaction runs when the parts of all homes with keys here have their locks. The order of the parts does not
-// matter, nor which of them has the transaction.
+// A transaction runs when the parts of all homes with keys in this partition have their locks. It does not matter in
+// which order the parts arrive, or which part contains the whole transaction.
 func TestParts(t *testing.T) {
 	whole := simload.Txn(7, "a0+1 a2+1")
 	locks := func(row uint64) *txn.Transaction {
@@ -129,7 +129,7 @@ func TestParts(t *testing.T) {
 			s := newScene(true, false)
 			s.x.Part(PlaceOf(7, 0), tc.first, tc.first != whole, 0, tc.firstHome, nil)
 			s.expect(t, "one part", "")
-			// The row of the second part is still free; the row of the first part is locked.
+			// The row of the second part is still free, but the row of the first part is locked.
 			held := []string{"a0+5", "a2+5"}[tc.firstHome]
 			s.x.Run(PlaceOf(8, 0), simload.Txn(8, held), 0)
 			s.expect(t, "behind the part", "")
@@ -146,8 +146,8 @@ func TestParts(t *testing.T) {
 }
 
 // The transaction only reads or only writes at this partition, and writes at the second partition. With one log, this
-// partition releases its locks as soon as it has sent its reads. With several logs, it keeps them until the second
-// partition also holds its lock. This applies even to a single-home transaction, which may wait for a multi-home
+// partition releases its locks as soon as it has sent its reads. With several logs, it keeps its locks until the second
+// partition also has its lock. This applies even to a single-home transaction, which may wait for a multi-home
 // transaction at the second partition.
 func TestKeepLocks(t *testing.T) {
 	behind := simload.Txn(8, "a0+1")
@@ -185,8 +185,8 @@ func TestKeepLocks(t *testing.T) {
 	}
 }
 
-// A transaction that writes a row outside its footprint writes nothing, although its procedure sees no error: it has no
-// lock on that row. If a reconnaissance found its footprint, another may find the row.
+// A transaction that writes a row outside its footprint writes nothing, because it has no lock on that row. Its
+// procedure sees no error. If a reconnaissance has found the footprint, another reconnaissance may find the row.
 func TestUndeclaredWrites(t *testing.T) {
 	for found, want := range map[bool]string{true: "t0.1 refused ", false: "t0.1 aborted "} {
 		s := newScene(false, false)

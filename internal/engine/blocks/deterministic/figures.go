@@ -16,7 +16,7 @@ var Figures = []protocol.Figure{
 	},
 	{
 		Name: "aborts", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutConflicts,
-		Doc: "Transactions executed that their procedure aborted.",
+		Doc: "Transactions executed and aborted by their procedure.",
 	},
 	{
 		Name: "lock_waits", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutConflicts,
@@ -24,7 +24,7 @@ var Figures = []protocol.Figure{
 	},
 	{
 		Name: "remote_reads", Kind: protocol.Counter, Unit: "messages", Topic: protocol.AboutLogs,
-		Doc: "Transactions for which reads were sent, times the nodes that received them.",
+		Doc: "Transactions for which reads were sent, multiplied by the number of nodes that received them.",
 	},
 	{
 		Name: "stale_footprints", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutConflicts,

@@ -2,30 +2,31 @@ package deterministic
 
 import "slices"
 
-// Vertex is a transaction in the waits-for graph of a partition. All its parts here have arrived, so it will not wait
-// here for further transactions.
+// Vertex is a transaction in the waits-for graph of a partition. All its parts for this partition have arrived, so it
+// will not wait for further transactions here.
 type Vertex struct {
 	Place
-	// Participants is the number of partitions that the transaction touches.
+	// Participants is the number of partitions that the transaction accesses.
 	Participants int
-	// After holds the transactions directly ahead of this one in the queues. For a writer, these are the readers ahead of
-	// it or, if there are none, the writer. For a reader, it is the last writer. The transaction also waits for
-	// everything that these wait for, which may not be known yet: some of their parts may be missing.
+	// After holds the transactions directly ahead of this transaction in the queues. For a writer, these are the readers
+	// back to the nearest writer or, if there are none, the nearest writer. For a reader, it is the nearest writer. The
+	// transaction also waits for everything that the transactions in After wait for. That may not be known yet, because
+	// some of their parts may be missing.
 	After []Place
 }
 
 // Steps returns the number of transactions and requests that Graph and Reorder have visited.
 func (x *Executor) Steps() int64 { return x.steps }
 
-// arrival is a transaction with all its parts here. If e.at differs from at, the execution was reused and the
-// transaction has finished.
+// arrival is a transaction whose parts have all arrived here. If e.at differs from at, the transaction has finished and
+// the execution is in use for another transaction.
 type arrival struct {
 	e  *execution
 	at Place
 }
 
-// completed records a transaction once all its parts here have arrived. In a copy with a single partition, no cycle of
-// waits is possible while no transaction with parts is queued.
+// completed records a transaction once all its parts for this partition have arrived. With a single partition and no
+// unfinished transaction with parts, a cycle is impossible, so the transaction is sound.
 func (x *Executor) completed(e *execution) {
 	switch {
 	case !x.c.Reorderable || !e.complete():
@@ -39,10 +40,10 @@ func (x *Executor) completed(e *execution) {
 // Waiting reports whether Graph has changes to return.
 func (x *Executor) Waiting() bool { return len(x.untold) > 0 || len(x.over) > 0 }
 
-// Graph returns the changes in this partition's waits-for graph since the last call. vertices holds transactions in the
+// Graph returns the changes in this partition's waits-for graph after its last call. vertices are transactions, in the
 // order in which their last parts arrived. over holds the places of finished transactions that a Vertex has named.
-// Transactions that Reorder has given their turn are omitted: no transaction waits for them permanently. The graph is
-// maintained only if Reorderable is set.
+// Graph omits transactions that Reorder has ordered already, because no transaction waits for them permanently. The
+// graph is maintained only if Reorderable is set.
 func (x *Executor) Graph() (vertices []Vertex, over []Place) {
 	for _, a := range x.untold {
 		if e := a.e; e.at == a.at && e.t != nil && !e.reordered {
@@ -64,7 +65,7 @@ func (x *Executor) after(e *execution) []Place {
 	}
 	from := len(x.places)
 	add := func(q *request) {
-		// Neither kind can be in a deadlock any more, so an edge to it would only enlarge the graph.
+		// A reordered or sound transaction cannot be in a deadlock, so an edge to it would only enlarge the graph.
 		if o := q.owner; !o.reordered && !o.sound {
 			o.named = true
 			x.places = append(x.places, o.at)
@@ -76,7 +77,7 @@ func (x *Executor) after(e *execution) []Place {
 		case q.granted:
 		case !q.write:
 			add(q.writer)
-		// Readers between a reader and its writer do not block it, so the edge goes to the writer.
+		// If the request directly ahead is a writer, no readers are in between.
 		case q.prev.write:
 			add(q.prev)
 		default:
@@ -91,20 +92,20 @@ func (x *Executor) after(e *execution) []Place {
 	return nil
 }
 
-// Reorder gives the transactions of a deadlock their turn in the given order. They must be a complete strongly
-// connected component of the copy's waits-for graph that can no longer grow. Every partition must reorder it in the
+// Reorder orders the transactions of a deadlock in the given order. The members must be a complete strongly connected
+// component of the copy's waits-for graph that can no longer grow. Every partition must reorder the component in the
 // same way.
 //
-// In each queue the members become contiguous: after the requests that some of them wait for, and before the requests
-// that wait for some of them. No request is both, or it would belong to the component. The members' previous reads are
-// void: all participants read again.
+// In each queue, the members become contiguous: after the requests that some member waits for, and before the requests
+// that wait for some member. No other request belongs to both kinds, or it would be in the component. The members'
+// earlier reads are void, and all participants read again.
 func (x *Executor) Reorder(members []Place) {
 	x.passes++
 	var component []*execution
 	for _, at := range members {
 		e := x.running[at]
 		if e == nil || e.t == nil || e.reordered {
-			continue // none of its keys is in this partition
+			continue // the transaction has no keys in this partition
 		}
 		e.member, e.vertex = true, int32(len(component))
 		component = append(component, e)
@@ -120,7 +121,7 @@ func (x *Executor) Reorder(members []Place) {
 			if !e.slots[i].local {
 				continue
 			}
-			// Members share queues; each queue is reordered only once.
+			// Members share queues, but each queue must be reordered only once.
 			if l := x.locks.locks[e.t.Accesses[i].Key]; l != nil && l.pass != x.passes {
 				l.pass = x.passes
 				x.steps += l.reorder()
@@ -138,16 +139,16 @@ func (x *Executor) Reorder(members []Place) {
 	x.drain()
 }
 
-// reorder makes the component's requests contiguous, in the component's order. It returns the number of requests
-// visited.
+// reorder makes the component's requests contiguous, in the component's order. It returns the number of requests that
+// it has visited.
 func (l *lock) reorder() int64 {
 	var before, members, behind []*request
-	var reads, writes bool // by members or requests queued after them
+	var reads, writes bool // modes of the members and of the requests in behind so far
 	for q := l.head; q != nil; q = q.next {
 		switch {
 		case q.owner.member:
 			members = append(members, q)
-		// The request conflicts with a member ahead of it, or with a request that does, so it stays after the members.
+		// The request conflicts with a member ahead of it, or with another request that does, so it stays behind the members.
 		case writes || q.write && reads:
 			behind = append(behind, q)
 		default:
@@ -166,7 +167,7 @@ func (l *lock) reorder() int64 {
 	return int64(len(all))
 }
 
-// regrant grants and revokes locks after the queue has changed.
+// regrant grants and revokes locks after reorder has changed the queue.
 func (l *lock) regrant(granted func(*execution)) {
 	shared := true // all requests so far are readers
 	var writer *request

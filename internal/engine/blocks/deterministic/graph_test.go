@@ -9,7 +9,7 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// queueOf builds a queue of requests for a key from words like r1 and w2, for transactions 1 and 2. members lists the
+// queueOf builds a key's queue of requests from words like r1 and w2, for transactions 1 and 2. members lists the
 // transactions that belong to the deadlock.
 func queueOf(requests, members string) (*lockTable, map[string]*execution, *lock) {
 	table := newLockTable()
@@ -51,8 +51,8 @@ func show(all map[string]*execution, l *lock) string {
 	return strings.Join(words, " ")
 }
 
-// The members are contiguous and in their order, after the requests that they wait for and before the requests that
-// wait for them. A ! marks a granted lock.
+// After the reordering, the members are contiguous and in the given order. They are after the requests that they wait
+// for, and before the requests that wait for them. A ! marks a granted lock.
 func TestReorderQueue(t *testing.T) {
 	for name, tc := range map[string]struct{ queue, members, want string }{
 		"two writers":                        {"w2 w1", "1 2", "w1! w2"},
@@ -91,8 +91,8 @@ func TestReorderQueue(t *testing.T) {
 	}
 }
 
-// The edges of a queue: 2<1 means that 2 is directly after 1. A transaction with missing parts is reported later, but
-// the transactions after it name it. No transaction waits for a transaction that has been given its turn.
+// The test shows the edges of a queue: 2<1 means that 2 is directly after 1. A transaction with missing parts is
+// reported later, but the transactions after it name it. No transaction waits for a reordered transaction.
 func TestGraphEdges(t *testing.T) {
 	for name, tc := range map[string]struct{ queue, incomplete, reordered, want string }{
 		"writers":                            {"w1 w2 w3", "", "", "1 2<1 3<2"},
@@ -143,7 +143,8 @@ func TestGraphEdges(t *testing.T) {
 	}
 }
 
-// A transaction that Graph has named is reported as over when it has finished, even if it was never a vertex itself.
+// If Graph has named a transaction, it later reports that the transaction has finished, even if the transaction was
+// never a vertex itself.
 func TestGraphNamesWhatIsOver(t *testing.T) {
 	table, all, _ := queueOf("w1 w2 w3", "")
 	x := &Executor{c: Config{Reorderable: true}, partitions: 2, locks: *table}
@@ -152,7 +153,7 @@ func TestGraphNamesWhatIsOver(t *testing.T) {
 		e.x, e.at, e.t = x, Place{Index: uint64(i + 1)}, &txn.Transaction{Footprint: txn.Footprint{Accesses: []txn.Access{{Key: txn.IntKey(0, 1)}}}}
 		e.slots = []slot{{local: true}}
 	}
-	x.completed(all["2"]) // transactions 1 and 3 are not reported; 2 waits for 1
+	x.completed(all["2"]) // Graph does not report transactions 1 and 3; 2 waits for 1
 	x.Graph()
 	for i, name := range []string{"1", "2", "3"} {
 		all[name].release()

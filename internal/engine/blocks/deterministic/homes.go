@@ -8,15 +8,16 @@ import (
 	"github.com/geobench/geobench/internal/engine/checkpoint"
 )
 
-// Moved is the location of a transaction's row as known to its coordinator. The row has been moved Count times (the
-// row's counter in Ren 2019, section 4.3), the last time to Home.
+// Moved is the location of one of a transaction's rows, as known to the transaction's coordinator. The row has moved
+// Count times (the row's counter in Ren 2019, section 4.3), the last time to Home. Access is the index of the row's
+// access.
 type Moved struct {
 	Access uint32
 	Home   geo.Region
 	Count  uint64
 }
 
-// Homes lists the rows of a transaction that have been moved. The other rows are at their initial homes.
+// Homes lists the rows of a transaction that have moved. All other rows are at their initial homes.
 type Homes []Moved
 
 // Of returns the home of access i and the number of moves of its row.
@@ -29,32 +30,32 @@ func (h Homes) Of(p geo.Placement, accesses []txn.Access, i int) (home geo.Regio
 	return p.Home(accesses[i].Key), 0
 }
 
-// ReasonMoved is the reason of a Refused outcome of a transaction that was sent to a row's former home. All copies
-// detect this, and none runs the transaction: its coordinator must send it again.
+// ReasonMoved is the reason of a Refused outcome if a transaction was sent to a row's former home. All copies detect
+// this, and none runs the transaction. Its coordinator must send it again.
 const ReasonMoved = "moved"
 
-// ReasonStaleFootprint is the reason of a Refused outcome of a transaction that touched rows which its reconnaissance
-// did not find. All copies detect this and discard its writes: its coordinator must run another reconnaissance.
+// ReasonStaleFootprint is the reason of a Refused outcome if a transaction used rows that its reconnaissance did not
+// find. All copies detect this and discard the transaction's writes. Its coordinator must run another reconnaissance.
 const ReasonStaleFootprint = "stale-footprint"
 
-// Aborts lists the reasons for which engines with footprints abort transactions: every reconnaissance of a transaction
-// was stale.
+// Aborts lists the reasons for which engines with footprints abort transactions. The only reason is that every
+// reconnaissance of a transaction was stale.
 var Aborts = []string{ReasonStaleFootprint}
 
-// Moves counts the moves of rows, as of the log position that the node has reached.
+// Moves counts the moves of rows, up to the log position that the node has reached.
 type Moves interface {
 	Count(k txn.Key) uint64
-	// Later calls l.Come once the row has been moved count times, in the order of the calls of Later. The caller then
-	// calls Executor.Resume.
+	// Later calls l.Come once the row has moved count times. It makes these calls in the order in which Later was called.
+	// Its user then calls Executor.Resume.
 	Later(k txn.Key, count uint64, l Late)
 }
 
-// Late is an operation that waits for a row to arrive. Its type must be registered with package checkpoint.
+// Late is an operation that waits until a row moves here. Its type must be registered with package checkpoint.
 type Late interface{ Come() }
 
 var _ = checkpoint.Register[*lateRequest]()
 
-// lateRequest is a lock request that waits for its row to arrive.
+// lateRequest is a lock request that waits until its row moves here.
 type lateRequest struct {
 	x     *Executor
 	e     *execution
@@ -63,9 +64,9 @@ type lateRequest struct {
 	count uint64
 }
 
-// request requests a lock for e; count is the number of moves of the row that the coordinator knew. If the row has been
-// moved more often, e is stale and gets no lock. If it has been moved less often, this node has not read the log with
-// that move, and the request waits.
+// request requests a lock for e. count is the number of the row's moves that the coordinator knew. If the row has moved
+// more often, e is stale and gets no lock. If it has moved less often, this node has not reached the last of these
+// moves in the log, and the request waits.
 func (x *Executor) request(e *execution, a *txn.Access, count uint64) {
 	key, mode := a.Key, a.Mode
 	if x.c.Moves != nil {
@@ -91,7 +92,7 @@ func (l *lateRequest) Come() {
 	x, e := l.x, l.e
 	e.deferred--
 	x.completed(e)
-	// The row may have moved on in the same step, so the request that waited for it is stale.
+	// The row may have moved away again in the same step. In that case, the request is stale.
 	if l.count < x.c.Moves.Count(l.key) {
 		e.left(l.key)
 	} else if !x.locks.acquire(e, l.key, l.mode&txn.Write != 0) {
@@ -100,10 +101,10 @@ func (l *lateRequest) Come() {
 	x.granted(e)
 }
 
-// Resume executes the transactions that Moves unblocked.
+// Resume executes the transactions that calls of Late.Come have unblocked.
 func (x *Executor) Resume() { x.drain() }
 
-// current reports whether, for all local rows of t, the number of moves in homes equals the number at this node.
+// current reports whether the number of moves in homes equals the number at this node, for all local rows of t.
 func (x *Executor) current(t *txn.Transaction, homes Homes) bool {
 	if x.c.Moves == nil {
 		return true
@@ -120,11 +121,11 @@ func (x *Executor) local(k txn.Key) bool {
 	return x.partitions == 1 || x.c.Layout.Shard(k) == x.partition
 }
 
-// left records that e was sent to a former home of row k: e has no lock for k and will not run.
+// left records that row k has left the home that e was sent to: e has no lock for k and will not run.
 func (e *execution) left(k txn.Key) {
 	e.stale = true
 	e.unlocked = append(e.unlocked, k)
 }
 
-// requested reports whether e has requested the lock of its row k.
+// requested reports whether e has requested a lock for its row k.
 func (e *execution) requested(k txn.Key) bool { return !slices.Contains(e.unlocked, k) }

@@ -8,9 +8,10 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// Keeper stores the reads that an executor has sent to other partitions, for engines with nodes that restart without
-// state. All copies read the same values for a transaction. So a new incarnation can get missing reads from its own
-// copy, and can send reads that other nodes miss. Reads may then arrive twice; all but the first are ignored.
+// Keeper stores the reads that an executor has sent to other partitions, for engines whose nodes may restart without
+// state. All copies read the same values for a transaction. A new incarnation can therefore get missing reads from its
+// own copy, and can send reads that other nodes miss. Reads may then arrive twice, and the executor ignores all but the
+// first.
 type Keeper interface {
 	// Served records that values were sent to a partition of this copy for a transaction. The values are immutable.
 	Served(at Place, to int, values []Value)
@@ -20,7 +21,7 @@ type Keeper interface {
 	Over(at Place) bool
 }
 
-// knows reports whether the reads of a partition have arrived before, and records them as arrived.
+// knows reports whether the reads of a partition have arrived before. If they have not, it records them as arrived.
 func (e *execution) knows(partition int) bool {
 	if slices.Contains(e.told, partition) {
 		return true
@@ -29,13 +30,13 @@ func (e *execution) knows(partition int) bool {
 	return false
 }
 
-// ServeAgain sends a partition of this copy the values read for a transaction. The caller must call Flush afterwards.
+// ServeAgain sends the values read for a transaction to a partition of this copy. The caller must call Flush
+// afterwards.
 func (x *Executor) ServeAgain(at Place, to int, values []Value) {
 	x.addReads(to, Read{Place: at, Values: len(values)}, values)
 }
 
-// AnswersElsewhere reports whether this node sends the outcome of a transaction to another node, where the client
-// waits.
+// AnswersElsewhere reports whether this node sends the outcome of a transaction to the node where the client waits.
 func (x *Executor) AnswersElsewhere(t *txn.Transaction, coordinator geo.NodeID) bool {
 	if coordinator == x.c.Self {
 		return false
@@ -45,7 +46,7 @@ func (x *Executor) AnswersElsewhere(t *txn.Transaction, coordinator geo.NodeID) 
 	return e.answersElsewhere()
 }
 
-// Tell sends a node an outcome. The caller must call Flush afterwards.
+// Tell sends an outcome to a node. The caller must call Flush afterwards.
 func (x *Executor) Tell(to geo.NodeID, o txn.Outcome) { x.sendAnswer(to, o) }
 
 // AppendValues appends encoded values to b.

@@ -23,8 +23,8 @@ func (k *keeper) Served(at Place, to int, values []Value) {
 func (k *keeper) Ended(at Place)     { k.over[at] = true }
 func (k *keeper) Over(at Place) bool { return k.over[at] }
 
-// If reads arrive twice, only the first count, before the transaction's turn and after it. Reads for a finished
-// transaction do not count. The values read can be sent again.
+// If reads arrive twice, only the first ones count, whether they arrive before or after the transaction. Reads for a
+// finished transaction do not count. The values read can be sent again.
 func TestReadsTwice(t *testing.T) {
 	for name, early := range map[string]bool{"early": true, "late": false} {
 		t.Run(name, func(t *testing.T) {
@@ -57,8 +57,8 @@ func TestReadsTwice(t *testing.T) {
 	}
 }
 
-// The lowest active partition of a coordinator's copy sends it the outcome, if the coordinator's partition does not run
-// the transaction.
+// If the coordinator's partition does not run the transaction, the lowest active partition of its copy sends it the
+// outcome.
 func TestAnswersElsewhere(t *testing.T) {
 	s := newScene(false, false)
 	for ops, want := range map[string]map[geo.NodeID]bool{

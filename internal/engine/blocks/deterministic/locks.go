@@ -3,19 +3,21 @@ package deterministic
 import "github.com/geobench/geobench/internal/base/txn"
 
 // lockTable is the deterministic lock manager (Thomson 2012, section 3.4). Transactions request all their local locks
-// in log order, and locks are granted in the order of the requests. Hence there is no deadlock, unless several logs
-// that disagree order the requests. Conflicting transactions have the same order in every copy.
+// in log order, and locks are granted in the order of the requests. With a single log, a deadlock is therefore
+// impossible. It is possible only if several logs disagree on the order of the requests. Conflicting transactions have
+// the same order in every copy.
 type lockTable struct {
 	locks    map[txn.Key]*lock
 	free     *lock
 	freeReqs *request
 }
 
-// lock is a key's queue of requests. The holders are at its head: either one writer or any number of readers.
+// lock is a key's queue of requests. The requests that hold the lock are at its head: either one writer or any number
+// of readers.
 type lock struct {
 	head, tail *request
 	next       *lock  // in the free list
-	pass       uint32 // the last call of Executor.Reorder that has reordered it
+	pass       uint32 // number of the last call of Executor.Reorder that has reordered this queue
 }
 
 type request struct {
@@ -71,7 +73,7 @@ func (t *lockTable) acquire(owner *execution, key txn.Key, write bool) bool {
 	return q.granted
 }
 
-// nearestWriter returns q if it writes, else the writer that it waits for.
+// nearestWriter returns q if q writes. Otherwise it returns the writer that q waits for.
 func (q *request) nearestWriter() *request {
 	if q.write {
 		return q
@@ -79,7 +81,8 @@ func (q *request) nearestWriter() *request {
 	return q.writer
 }
 
-// release removes owner from key's queue, and calls granted for each request that this grants, in queue order.
+// release removes owner's request from key's queue. It calls granted for each request that gets the lock as a result,
+// in queue order.
 func (t *lockTable) release(owner *execution, key txn.Key, granted func(*execution)) {
 	l := t.locks[key]
 	q := l.head
@@ -104,7 +107,7 @@ func (t *lockTable) release(owner *execution, key txn.Key, granted func(*executi
 		return
 	}
 	for q := l.head; q != nil; q = q.next {
-		// A writer waits for all requests ahead of it, and all requests after it wait for the writer.
+		// A writer waits for all requests ahead of it, and all requests behind the writer wait for it.
 		if q.write && q != l.head {
 			return
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// Each script is a sequence of steps on one key, with the locks that each step grants. r1 and w1 are transaction 1's
-// requests for a shared and an exclusive lock; -1 is its release.
+// Each script is a sequence of steps on one key, together with the locks that each step grants. r1 and w1 are the
+// requests of transaction 1 for a shared and an exclusive lock; -1 is its release.
 func TestLockTable(t *testing.T) {
 	tests := map[string]struct{ steps, granted string }{
 		"readers share":                         {"r1 r2 r3", "1 | 2 | 3"},
@@ -53,8 +53,8 @@ func TestLockTable(t *testing.T) {
 	}
 }
 
-// At any time, the holders of a key are one writer or only readers. Every request is granted eventually, and the table
-// is empty at the end.
+// At any time, a key is held by either one writer or any number of readers. Every request is granted eventually, and
+// the table is empty at the end.
 func TestLockTableRandom(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 0))

@@ -21,15 +21,15 @@ const (
 // KindPassed is the kind of a message of Resets.
 const KindPassed = 249
 
-// Place identifies a transaction to all its participants. For Calvin it is the position of the batch in the log and the
-// index in the batch. Engines with several logs use the two halves of the transaction's ID.
+// Place identifies a transaction to all its participants. In Calvin, it is the position of a batch in the log and the
+// index in the batch. Engines with several logs derive it from the transaction's ID: see PlaceOf.
 type Place struct{ Position, Index uint64 }
 
-// PlaceOf returns the place of a transaction that is identified by its ID and attempt number. Places have the order of
-// IDs; all places of the second attempt follow the places of the first.
+// PlaceOf returns the place of a transaction that is identified by its ID and attempt number. Places of one attempt
+// have the order of their IDs. All places of the second attempt follow all places of the first.
 func PlaceOf(id txn.ID, attempt uint64) Place {
-	// An ID consists of a stream of 24 bits and a number of 40 bits. The attempt distinguishes the places of a
-	// transaction that is sent again.
+	// An ID consists of a stream of 24 bits and a number of 40 bits. The attempt distinguishes the places of a transaction
+	// that is sent again.
 	return Place{attempt<<24 | uint64(id.Stream()), uint64(id) & (1<<40 - 1)}
 }
 
@@ -56,7 +56,7 @@ func (p Place) AppendTo(b []byte) []byte {
 // ReadPlace decodes the output of AppendTo.
 func ReadPlace(r *codec.Reader) Place { return Place{r.Uvarint(), r.Uvarint()} }
 
-// Value is a participant's read of a key or a range.
+// Value is what a participant has read for one access or range.
 type Value struct {
 	Bytes []byte
 	Found bool
@@ -64,21 +64,22 @@ type Value struct {
 	rows  rows
 }
 
-// rows holds the rows of a range, in order.
+// rows are the rows of a range, in key order.
 type rows []txn.Row
 
-// Read identifies a transaction and the number of values in the message that belong to it.
+// Read identifies a transaction, and the number of its values in the message.
 type Read struct {
 	Place
 	Values int
-	// Reordered is set if the values were read after Executor.Reorder had given the transaction its turn.
+	// Reordered is set if the values were read after Executor.Reorder had reordered the transaction.
 	Reordered bool
 	// Stale is set if a row of the sender has left the home that the transaction was sent to.
 	Stale bool
 }
 
-// Reads carries local reads from a participant to another participant of the same copy. For each transaction it
-// contains the values that the transaction reads in the sender's partition, in the order of its footprint.
+// Reads carries local reads from a participant to another participant of the same copy. For each transaction, it
+// contains the values that the transaction reads in the sender's partition, in the order of the transaction's
+// footprint.
 type Reads struct {
 	Reads  []Read
 	Values []Value
@@ -123,7 +124,7 @@ const (
 	valueRange
 )
 
-// AppendTo implements protocol.Message. A value is no row, a row, or the rows of a range.
+// AppendTo implements protocol.Message. Each value is encoded as no row, one row, or the rows of a range.
 func (m *Reads) AppendTo(b []byte) []byte {
 	b = codec.AppendUvarint(b, uint64(len(m.Reads)))
 	for i := range m.Reads {
@@ -176,7 +177,7 @@ func (m *Reads) String() string {
 	return s
 }
 
-// maxValues bounds the number of values of a transaction that a decoder accepts.
+// maxValues bounds the number of values per transaction that a decoder accepts.
 const maxValues = 1 << 24
 
 func decodeReads(body []byte) (*Reads, error) {
@@ -188,14 +189,14 @@ func decodeReads(body []byte) (*Reads, error) {
 		m.Reads = make([]Read, n)
 		for i := range m.Reads {
 			at := ReadPlace(&r)
-			// The bound keeps the sum of the counts below from overflowing.
+			// With this bound, the sum of the counts below cannot overflow.
 			shape := r.UvarintMax(4*maxValues + 3)
 			m.Reads[i] = Read{at, int(shape >> 2), shape&1 != 0, shape&2 != 0}
 			total += shape >> 2
 		}
 	}
 	n := r.Count(1)
-	// Reads slices Values by these counts, so they must match exactly.
+	// Executor.Reads slices Values by these counts, so their sum must match exactly.
 	if r.Err() == nil && uint64(n) != total {
 		r.Fail(fmt.Errorf("%d values for transactions that read %d", n, total))
 		n = 0
@@ -223,7 +224,7 @@ func readValue(r *codec.Reader) Value {
 	}
 }
 
-// Answers carries outcomes to the node where the clients wait, if that node does not run the transactions.
+// Answers carries outcomes to the node where the clients wait, if that node does not run the transactions itself.
 type Answers struct{ Outcomes []txn.Outcome }
 
 // Kind implements protocol.Message.
@@ -270,7 +271,7 @@ func decodeAnswers(body []byte) (*Answers, error) {
 // Passed lists the marks that the sender has passed: see Resets.
 type Passed struct{ Marks []PassedMark }
 
-// PassedMark identifies the mark of a node's incarnation.
+// PassedMark identifies a mark by the node and the incarnation that has restarted.
 type PassedMark struct {
 	Node        geo.NodeID
 	Incarnation uint32
@@ -317,7 +318,7 @@ func decodePassed(body []byte) (*Passed, error) {
 	return m, r.Done()
 }
 
-// Decode decodes the package's messages. known is false for a kind of another package.
+// Decode decodes the package's messages. known is false if the kind belongs to another package.
 func Decode(kind uint8, body []byte) (m protocol.Message, known bool, err error) {
 	switch kind {
 	case KindReads:
@@ -363,24 +364,24 @@ func (m *TxnArena) Transaction(r *codec.Reader) (*txn.Transaction, error) {
 	if r.Err() != nil {
 		return nil, r.Err()
 	}
-	// The message contains the footprint that was found, so there are no accesses to derive from the arguments.
+	// The message contains the footprint that a reconnaissance has found, so Prepare need not derive accesses.
 	if t.Found {
 		return t, m.procs.Prepare(t)
 	}
 	if cap(m.accesses)-len(m.accesses) < 16 {
 		m.accesses = make([]txn.Access, 0, max(16, min(16*left, 512)))
 	}
-	// Prepare appends to the remaining room, so it usually does not allocate.
+	// Prepare appends to the remaining memory of the buffer, so it usually does not allocate.
 	t.Accesses = m.accesses[len(m.accesses):len(m.accesses):cap(m.accesses)]
 	if err := m.procs.Prepare(t); err != nil {
 		return nil, err
 	}
-	// Reserve what Prepare has appended. If the capacity was too small, Prepare has reallocated, and the buffer is
-	// unused.
+	// Reserve the memory that Prepare has used. If the capacity was too small, Prepare has allocated its own memory, and
+	// the buffer is unchanged.
 	if used := len(m.accesses) + len(t.Accesses); used <= cap(m.accesses) {
 		m.accesses = m.accesses[:used]
 	}
-	// Limit the capacity: an append to these accesses must not overwrite the next transaction's accesses.
+	// An append to these accesses must not overwrite the next transaction's accesses, so limit the capacity.
 	t.Accesses = t.Accesses[:len(t.Accesses):len(t.Accesses)]
 	return t, nil
 }

@@ -9,14 +9,14 @@ import (
 	"github.com/geobench/geobench/internal/bench/simload"
 )
 
-// gone implements Moves for rows that have all left their first homes.
+// gone implements Moves for rows that have all left their initial homes.
 type gone struct{}
 
 func (gone) Count(txn.Key) uint64        { return 1 }
 func (gone) Later(txn.Key, uint64, Late) {}
 
-// A transaction with moved rows has no lock and is unfinished until the other participants know that it is stale, so
-// its executor is not idle. If places are not log positions, an executor that is reset discards all reads.
+// A transaction with moved rows has no lock. It is unfinished until the other participants know that it is stale, so
+// its executor is not idle. If places are not log positions, a reset discards all reads.
 func TestIdleWithoutLocks(t *testing.T) {
 	s := &scene{}
 	s.x = New(Config{

@@ -12,36 +12,36 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Resets restores a copy after one of its nodes has lost its state. The copy receives the rows of another copy. Resets
-// is for engines that put all transactions into one order.
+// Resets restores a copy after one of its nodes has lost its state: the copy receives the rows of another copy. Resets
+// is for engines with a single order of all transactions.
 //
-// The partitions of a copy send each other their reads once, and no node stores them. The pending reads to and from a
-// lost node are lost with it. Therefore its whole copy restarts at a place in the order on which all nodes agree: the
-// mark of the new incarnation.
+// The partitions of a copy send each other their reads once, and no node stores them. When a node is lost, the pending
+// reads to and from it are lost, too. Therefore the node's whole copy restarts at a place in the order on which all
+// nodes agree: the mark of the new incarnation.
 //
 // The nodes of another copy, the donor, reach the mark and run nothing after it until all earlier transactions have
 // finished there. Then they send their rows to the nodes of their partitions in the restarting copy, and continue. The
-// nodes of the restarting copy stop at the mark, discard all executed and pending transactions, and continue after the
-// mark with the received rows. They never execute the transactions before the mark, so they cannot report those
-// outcomes to their clients.
+// nodes of the restarting copy stop at the mark and discard all executed and pending transactions. They continue after
+// the mark with the received rows. They never execute the transactions before the mark, so they cannot report the
+// outcomes of these transactions to their clients.
 //
 // No other node may be lost before all nodes have reached and passed the mark: see FullyReplicated.
 type Resets struct {
 	c            ResetConfig
-	incarnations []uint32   // of all nodes, as reported to this node
-	passed       [][]uint32 // passed[by][of] is the last incarnation of node of whose mark node by has passed, as reported
+	incarnations []uint32   // latest incarnation of each node that this node has been notified of
+	passed       [][]uint32 // passed[by][of] is the last incarnation of node of whose mark node by has reported to have passed
 	telling      bool       // this node may have passed a mark that it has not reported
 
-	// lacking is set in a new incarnation without rows. waiting is set while this node stands at the mark at place at and
-	// waits for rows.
+	// lacking is set in a new incarnation until it has rows. waiting is set while this node has stopped at the mark at
+	// place at, and cannot continue.
 	lacking, waiting bool
 	at               uint64
-	restored         uint64 // 1 + the place of the mark at which this node last continued with received rows; 0 for none
+	restored         uint64 // 1 + place of the state with which this node last continued; 0 for none
 	receiver         statetransfer.Receiver
-	came             *copyState // the received state, not yet used
+	came             *copyState // received state that this node has not used yet, or nil
 
-	// draining is set while the reader waits for the transactions before a mark to finish. owed holds the states that
-	// other nodes still need.
+	// draining is set while the reader waits until the transactions before a mark have finished. owed are the states that
+	// other nodes still need from this node.
 	draining bool
 	owed     []*owedState
 	sender   *statetransfer.Sender
@@ -55,17 +55,17 @@ type ResetConfig struct {
 	Layout   geo.Layout
 	Executor *Executor
 	// Passed returns the last incarnation of a node whose mark this node has passed. For this node itself, it returns 0
-	// until the node has everything that went to its predecessor.
+	// until the node has everything that was sent to its predecessor.
 	Passed func(n geo.NodeID) uint32
-	// Append appends the state of a donor at the mark, without its rows. Ready reports whether this node can continue at
-	// a place with received rows. Begin then continues there: when it returns, the node's reader is at the mark of that
-	// place.
+	// Append appends the state of a donor at the mark, without its rows. Ready reports whether this node can continue at a
+	// place with received rows. Begin makes it continue there: when Begin returns, the node's reader is at the mark of
+	// that place.
 	Append func(b []byte) []byte
 	Ready  func(place uint64, r codec.Reader) bool
 	Begin  func(place uint64, r *codec.Reader)
-	// Forget discards everything that is ordered before place. The executor has already discarded its part.
+	// Forget discards everything in the engine that is ordered before place. The executor has already discarded its part.
 	Forget func(place uint64)
-	// Advance lets the reader continue.
+	// Advance makes the reader continue.
 	Advance func()
 	// PieceTimer and AgainTimer are timer kinds; the engine must pass these timers to Fire.
 	PieceTimer, AgainTimer uint8
@@ -77,7 +77,7 @@ type copyState struct {
 	rest  codec.Reader
 }
 
-// owedState is the state for node to, which restarts at the mark of the given incarnation of node.
+// owedState is the state that node to needs. Node to restarts at the mark of the given incarnation of node.
 type owedState struct {
 	to, node    geo.NodeID
 	incarnation uint32
@@ -85,7 +85,7 @@ type owedState struct {
 	arrived     bool
 }
 
-// ReasonReset is the reason of an unknown outcome: a node of the coordinator's copy lost its state, and the copy
+// ReasonReset is the reason of an unknown outcome: a node of the coordinator's copy has lost its state, and the copy
 // restarted after the transaction.
 const ReasonReset = "copy-begins-anew"
 
@@ -143,10 +143,10 @@ func (s *Resets) Mark(n geo.NodeID, incarnation uint32, place uint64) (passes bo
 	return passes
 }
 
-// reset restarts this node at a place. It returns false until the node has the rows of that place or of a later place,
-// and its messages reach the new incarnations of its copy.
+// reset restarts this node at a place. It returns false until this node has the rows of that place and its messages can
+// reach the new incarnations of its copy.
 func (s *Resets) reset(n geo.NodeID, incarnation uint32, place uint64) (passes bool) {
-	// If the node already has the rows of this place, it only waits for new incarnations.
+	// If this node already has the rows of this place, it only waits for new incarnations.
 	if s.restored != place+1 {
 		if !s.waiting || s.at != place {
 			s.c.Env.Mark(copyReset)
@@ -157,7 +157,7 @@ func (s *Resets) reset(n geo.NodeID, incarnation uint32, place uint64) (passes b
 			return false
 		}
 	}
-	// Messages to a node that was not reported as replaced would go to its predecessor and be lost.
+	// The driver must have reported the new incarnations. Messages would otherwise go to the predecessors and be lost.
 	if incarnation > s.incarnations[n] || s.early() {
 		s.c.Env.Mark(copyEarly)
 		return false
@@ -184,7 +184,7 @@ func (s *Resets) early() bool {
 	return false
 }
 
-// begin continues with the received state, if it is of the node's current place or a later one.
+// begin continues with the received state, if that state is of the node's current place or a later place.
 func (s *Resets) begin() bool {
 	if s.came == nil {
 		return false
@@ -197,7 +197,7 @@ func (s *Resets) begin() bool {
 	if !s.c.Ready(s.came.place, s.came.rest) {
 		return false
 	}
-	// A later state includes all transactions up to its place; the marks in between are skipped with them.
+	// A later state includes all transactions up to its place, so the node skips the marks in between.
 	if s.came.place > s.at {
 		s.c.Env.Mark(copyLater)
 	}
@@ -211,14 +211,14 @@ func (s *Resets) begin() bool {
 	return true
 }
 
-// give sends this node's rows to a node of a copy that restarts here. It returns false while earlier transactions are
-// unfinished.
+// give sends this node's rows to a node of a copy that restarts at the mark at place. It returns false while earlier
+// transactions are unfinished.
 func (s *Resets) give(n geo.NodeID, incarnation uint32, place uint64, to geo.NodeID) (passes bool) {
 	if s.draining = !s.c.Executor.Idle(); s.draining {
 		s.c.Env.Mark(copyDrained)
 		return false
 	}
-	// A later mark replaces an earlier state for the same node.
+	// A later mark invalidates an earlier state for the same node.
 	s.owed = slices.DeleteFunc(s.owed, func(o *owedState) bool { return o.to == to })
 	o := &owedState{to: to, node: n, incarnation: incarnation}
 	o.data = statetransfer.AppendRows(s.c.Append(codec.AppendUvarint(nil, place)), store.Placed(s.c.Store))
@@ -240,13 +240,13 @@ func (s *Resets) later() {
 	}
 }
 
-// Receive handles a message for Resets, and reports whether m was one.
+// Receive handles a message that belongs to Resets, and reports whether m is such a message.
 func (s *Resets) Receive(from geo.NodeID, m protocol.Message) bool {
 	switch m := m.(type) {
 	case *statetransfer.Piece:
 		if _, data, whole := s.receiver.Receive(s.c.Env, from, m); whole {
 			r := codec.NewReader(data)
-			// An older state may still arrive after this node has continued at a later place.
+			// An outdated state may still arrive after this node has continued with the state of a later place. Ignore it.
 			if place := r.Uvarint(); place >= s.restored {
 				s.came = &copyState{place, r}
 				s.c.Advance()
@@ -255,7 +255,7 @@ func (s *Resets) Receive(from geo.NodeID, m protocol.Message) bool {
 	case *statetransfer.Ack:
 		busy := s.sender.Busy(from)
 		s.sender.Receive(from, m)
-		// The transfer ended with this acknowledgement. If the state was damaged, Fire sends it again.
+		// The transfer has ended with this acknowledgement. If the state was damaged, Fire sends the state again.
 		if busy && !s.sender.Busy(from) && !m.Damaged {
 			for _, o := range s.owed {
 				o.arrived = o.arrived || o.to == from
@@ -263,12 +263,12 @@ func (s *Resets) Receive(from geo.NodeID, m protocol.Message) bool {
 		}
 	case *Passed:
 		for _, p := range m.Marks {
-			if int(p.Node) < len(s.passed) { // else the message is corrupt
+			if int(p.Node) < len(s.passed) { // otherwise the message is corrupt
 				s.note(from, p.Node, p.Incarnation)
 			}
 		}
-		// A received state may be lost with its receiver until the receiver has passed the mark, so the donor keeps it
-		// until then.
+		// A received state is lost if its receiver is lost before it has passed the mark. The donor therefore keeps the state
+		// until the receiver has passed the mark.
 		s.owed = slices.DeleteFunc(s.owed, func(o *owedState) bool { return o.to == from && s.has(from, o.node) >= o.incarnation })
 	default:
 		return false
@@ -276,7 +276,7 @@ func (s *Resets) Receive(from geo.NodeID, m protocol.Message) bool {
 	return true
 }
 
-// has returns the last incarnation of node of whose mark node by has passed; 0 for none.
+// has returns the last incarnation of node of whose mark node by has passed, or 0 for none.
 func (s *Resets) has(by, of geo.NodeID) uint32 {
 	if s.passed[by] == nil {
 		return 0
@@ -313,12 +313,12 @@ func (s *Resets) Replaced(n geo.NodeID, incarnation uint32) {
 	s.sender.Cancel(n)
 	for _, o := range s.owed {
 		if o.to == n {
-			// The predecessor may have acknowledged the state, but it is lost with the predecessor.
+			// The predecessor may have acknowledged the state, but the state is lost with the predecessor.
 			o.arrived = false
 			s.send(o)
 		}
 	}
-	// The new incarnation has none of the earlier reports, and needs them for FullyReplicated.
+	// The new incarnation lacks all earlier reports, and needs them for FullyReplicated.
 	if m := s.marks(); len(m.Marks) > 0 {
 		s.c.Env.Send(n, m)
 	}
@@ -336,8 +336,8 @@ func (s *Resets) marks() *Passed {
 	return m
 }
 
-// Flush continues the reader if the executor has drained, and reports this node's progress to the other nodes. An
-// engine calls it at the end of each step, before the executor's Flush.
+// Flush continues the reader if all earlier transactions have finished, and reports the marks that this node has passed
+// to the other nodes. An engine calls it at the end of each step, before the executor's Flush.
 func (s *Resets) Flush() {
 	if s.draining && s.c.Executor.Idle() {
 		s.draining = false
@@ -346,7 +346,8 @@ func (s *Resets) Flush() {
 	if !s.telling {
 		return
 	}
-	// A new incarnation may catch up some time after it has passed its mark, so it keeps checking.
+	// Passed reports a new incarnation's own mark only some time after the reader has passed it, so this node keeps
+	// checking.
 	s.telling = s.c.Passed(s.c.Self) < s.incarnations[s.c.Self]
 	told := false
 	for _, p := range s.marks().Marks {
@@ -363,8 +364,8 @@ func (s *Resets) Flush() {
 	}
 }
 
-// FullyReplicated reports whether all nodes have passed the marks of all new incarnations that this node knows. Then
-// their copies have their rows, and no node still needs data that only the lost nodes had.
+// FullyReplicated reports whether all nodes have passed the marks of all new incarnations that this node knows. In that
+// case, all copies have their rows, and no node still needs data that only the lost nodes had.
 func (s *Resets) FullyReplicated() bool {
 	for n, incarnation := range s.incarnations {
 		if incarnation == 0 {
@@ -379,7 +380,7 @@ func (s *Resets) FullyReplicated() bool {
 	return !s.waiting
 }
 
-// Idle reports whether no transaction that has started here is unfinished.
+// Idle reports whether all transactions that have started here have finished.
 func (x *Executor) Idle() bool {
 	if !x.locks.empty() {
 		return false
@@ -392,12 +393,12 @@ func (x *Executor) Idle() bool {
 	return true
 }
 
-// Reset discards everything except the received reads for transactions after a place. Earlier transactions will never
-// run here.
+// Reset discards everything except received reads of transactions after a place. Earlier transactions will never run
+// here.
 func (x *Executor) Reset(place uint64) {
 	if x.c.KeepLocks {
-		// Here places are not ordered like the log, so an engine with several logs must itself distinguish the reads of
-		// other nodes.
+		// With KeepLocks, places do not have the order of the log. The engine itself must then distinguish the reads of other
+		// nodes from before and after the reset.
 		clear(x.running)
 		x.untold, x.over = nil, nil
 	} else {

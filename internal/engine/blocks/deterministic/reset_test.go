@@ -16,8 +16,9 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// standing is a node whose reader is at a place in an order that holds only marks of new incarnations, in marks by
-// place. Three regions with two partitions have one copy each. Region 1 is the nearest other region of regions 0 and 2.
+// standing is a node whose reader is at a place in an order. The order contains only marks of new incarnations; marks
+// holds them by place. Three regions with two partitions have one copy each. Region 1 is the nearest other region of
+// regions 0 and 2.
 type standing struct {
 	*scene
 	resets *Resets
@@ -59,7 +60,7 @@ func newStanding(self geo.NodeID, incarnation uint32) *standing {
 	return s
 }
 
-// pass records that the mark at this place is passed.
+// pass records that the node has passed the mark at its current place.
 func (s *standing) pass() {
 	if m, ok := s.marks[s.place]; ok {
 		s.done[m.Node] = m.Incarnation
@@ -80,7 +81,7 @@ func (s *standing) advance() {
 	}
 }
 
-// order adds marks to the order, from place 10 on, and reads up to a place.
+// order adds marks to the order, from place 10 on, and reads up to place upto.
 func (s *standing) order(upto uint64, marks ...PassedMark) {
 	for i, m := range marks {
 		s.marks[10+uint64(i)] = m
@@ -98,7 +99,7 @@ func rowsOf(partition, value uint64) (rows []store.Row) {
 	return rows
 }
 
-// give delivers the rows as of a place.
+// give delivers the rows as of a place, all with the given value.
 func (s *standing) give(place, value uint64) {
 	data := statetransfer.AppendRows(append(codec.AppendUvarint(nil, place), 77), rowsOf(uint64(s.self)%2, value))
 	o := statetransfer.NewOutgoing(data, 0)
@@ -106,7 +107,7 @@ func (s *standing) give(place, value uint64) {
 	s.resets.Flush()
 }
 
-// value returns the value of the node's first row, or 0 if it is absent.
+// value returns the value of the node's first row, or 0 if the row is absent.
 func (s *standing) value() uint64 {
 	v, ok := s.store.Value(simload.Key(uint64(s.self) % 2))
 	if !ok {
@@ -124,8 +125,8 @@ func (s *standing) is(t *testing.T, what string, place, value uint64) {
 
 var lost1, lost0 = PassedMark{1, 1}, PassedMark{0, 1} // both nodes of copy 0
 
-// A node of the lost node's copy waits at the mark for the rows as of the mark, and for the report of the new
-// incarnation: messages that it sent earlier would be lost.
+// A node in the lost node's copy waits at the mark for two things: the rows as of the mark, and the driver's report of
+// the new incarnation. If it continued before the report, its messages would be lost.
 func TestCopyBeginsAnew(t *testing.T) {
 	s := newStanding(0, 0)
 	s.store.Replace(rowsOf(0, 1))
@@ -147,7 +148,7 @@ func TestCopyBeginsAnew(t *testing.T) {
 	}
 }
 
-// A new incarnation starts without rows, and may receive them before it reads its mark.
+// A new incarnation starts without rows. It may receive its rows before it reads its mark.
 func TestNewIncarnationBegins(t *testing.T) {
 	s := newStanding(1, 1)
 	if !s.resets.Lacking() || s.resets.Pending() != 1 {
@@ -162,8 +163,8 @@ func TestNewIncarnationBegins(t *testing.T) {
 	}
 }
 
-// If all nodes of a region are lost, each has its mark. A node at a mark can use the rows of a later mark once it knows
-// the order up to that mark. It cannot use the rows of an earlier mark.
+// If all nodes of a region are lost, each of them has its own mark. A node at a mark can use the rows of a later mark
+// once it knows the order up to the later mark. It cannot use the rows of an earlier mark.
 func TestSeveralMarks(t *testing.T) {
 	s := newStanding(0, 1)
 	s.resets.Replaced(1, 1)
@@ -175,7 +176,7 @@ func TestSeveralMarks(t *testing.T) {
 
 	s = newStanding(0, 1)
 	s.resets.Replaced(1, 1)
-	s.give(10, 2) // of the second mark, which is the first here
+	s.give(10, 2) // rows of the second mark above, which is the first mark here
 	s.known, s.place = 15, 11
 	s.marks = map[uint64]PassedMark{10: lost1, 11: lost0}
 	s.advance()
@@ -206,7 +207,7 @@ func TestSeveralMarks(t *testing.T) {
 	}
 }
 
-// A node that skips marks continues only when all new incarnations of its copy were reported to it.
+// A node that skips marks continues only when all new incarnations of its copy have been reported to it.
 func TestPassesOverMarks(t *testing.T) {
 	s := newStanding(0, 0)
 	s.order(15, lost1, PassedMark{1, 2})
@@ -218,7 +219,7 @@ func TestPassesOverMarks(t *testing.T) {
 	s.is(t, "told of the last", 16, 3)
 
 	s = newStanding(0, 1)
-	s.done[1] = 1 // it has skipped the mark of another node that was lost with it
+	s.done[1] = 1 // this node has skipped the mark of another node that was lost with it
 	s.order(15, lost0)
 	s.give(10, 3)
 	s.is(t, "not told of the other one", 10, 3)
@@ -226,7 +227,7 @@ func TestPassesOverMarks(t *testing.T) {
 	s.is(t, "told of the other one", 16, 3)
 }
 
-// A donor has no transactions from before the mark in flight when it copies its rows, and continues immediately.
+// A donor copies its rows when no transaction from before the mark is in flight, and then continues immediately.
 func TestDonorDrains(t *testing.T) {
 	s := newStanding(2, 0)
 	s.store.Replace(rowsOf(0, 10))
@@ -260,7 +261,7 @@ func TestOwedRowsAreSentAgain(t *testing.T) {
 	}
 	s.order(15, lost0)
 	sent(1)
-	s.resets.Replaced(0, 1) // they went to its predecessor
+	s.resets.Replaced(0, 1) // the rows were sent to its predecessor
 	sent(1)
 	s.resets.Fire(protocol.Timer{Kind: 2})
 	sent(0) // the transfer is in progress
@@ -270,7 +271,7 @@ func TestOwedRowsAreSentAgain(t *testing.T) {
 	o := s.resets.owed[0]
 	s.resets.Receive(0, &statetransfer.Ack{ID: s.resets.sent, Got: uint64(len(o.data))})
 	s.resets.Fire(protocol.Timer{Kind: 2})
-	sent(0) // the receiver has them
+	sent(0) // the receiver has the rows
 	s.resets.Receive(0, &Passed{[]PassedMark{{0, 1}, {9, 1}}})
 	if len(s.resets.owed) != 0 {
 		t.Error("they are owed for ever")
@@ -283,7 +284,7 @@ func TestOwedRowsAreSentAgain(t *testing.T) {
 }
 
 // A database is fully replicated when every node has passed the marks of all new incarnations. A new incarnation
-// receives the list of those marks.
+// receives the list of the marks that this node has passed.
 func TestWholeWhenAllHavePassed(t *testing.T) {
 	s := newStanding(4, 0)
 	if !s.resets.FullyReplicated() {
@@ -308,7 +309,7 @@ func TestWholeWhenAllHavePassed(t *testing.T) {
 	}
 }
 
-// A new incarnation that has not caught up at its mark reports later that it has passed the mark.
+// A new incarnation may not have caught up when it passes its mark. In that case, it reports the mark later.
 func TestPassedWhenCaughtUp(t *testing.T) {
 	s := newStanding(1, 1)
 	caughtUp := false
@@ -333,7 +334,7 @@ func TestPassedWhenCaughtUp(t *testing.T) {
 	s.expect(t, "once more", "")
 }
 
-// An executor that is reset has discarded its state, except received reads for transactions after the place.
+// A reset discards the executor's state, except received reads of transactions after the place.
 func TestReset(t *testing.T) {
 	s := newScene(false, false)
 	read := func(place uint64) *Reads {

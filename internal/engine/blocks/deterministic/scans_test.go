@@ -8,7 +8,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/simload"
 )
 
-// A transaction commits nothing if it scans a range or writes a row outside its footprint.
+// If a transaction scans a range or writes a row outside its footprint, it commits nothing.
 func TestUndeclaredUsesOfGroups(t *testing.T) {
 	for found, want := range map[bool]string{true: "t0.1 refused ", false: "t0.1 aborted "} {
 		s := newScene(false, false)
@@ -28,7 +28,7 @@ func TestUndeclaredUsesOfGroups(t *testing.T) {
 	}
 }
 
-// Another partition's reads of several ranges arrive in the order of the footprint.
+// The reads of another partition for several ranges arrive in the order of the footprint.
 func TestRangesOfAnotherPartition(t *testing.T) {
 	s := newScene(false, false)
 	s.x.Run(Place{Position: 1}, simload.Txn(1, "r0 l1.0-9 l3.0-9"), 0)

@@ -10,12 +10,16 @@ import (
 )
 
 var (
-	parts     = invariant.New("locallog.unanswered", "a node's clients wait for no more transactions than it has taken")
-	sameHome  = invariant.New("locallog.same-home", "all nodes that know where a row has been moved know the same home of each of its moves")
-	movesGrow = invariant.New("locallog.moves-grow", "no node forgets a move of a row, or counts on one that it has not read")
-	orderKept = invariant.New("locallog.order-kept", "home logs have taken no more of a multi-home order than has been read, and what all have taken is forgotten")
-	goesHome  = invariant.New("locallog.goes-home", "what waits to be forwarded to a region calls it home: all rows of a transaction, or one of a part's")
-	cleanCut  = invariant.New("locallog.clean-cut", "all nodes come to a cut at the same places of all logs, and home logs have taken there of each order what is before its mark")
+	parts     = invariant.New("locallog.unanswered", "a node has no more unanswered transactions than it has accepted")
+	sameHome  = invariant.New("locallog.same-home", "nodes that know the same move of a row agree on the new home")
+	movesGrow = invariant.New("locallog.moves-grow",
+		"the known moves of a row never decrease, and a node uses only moves that it has read")
+	orderKept = invariant.New("locallog.order-kept",
+		"home logs take only entries of a multi-home order that were read, and entries taken by all are discarded")
+	goesHome = invariant.New("locallog.goes-home",
+		"a transaction is forwarded only to the home of all its rows, and a part to one of its homes")
+	cleanCut = invariant.New("locallog.clean-cut",
+		"nodes reach a cut at the same log positions, where home logs have taken all earlier multi-home entries")
 )
 
 // cutAt identifies a cut.

@@ -22,7 +22,7 @@ var Figures = slices.Concat(
 		},
 		{
 			Name: "parts", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutTransactions,
-			Doc: "Parts of multi-home transactions put into the own region's log.",
+			Doc: "Parts of multi-home transactions added to the own region's log.",
 		},
 	},
 	deterministic.Figures,
@@ -42,7 +42,7 @@ var Figures = slices.Concat(
 		},
 		{
 			Name: "restarts", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutConflicts,
-			Doc: "Own transactions sent again.",
+			Doc: "Own transactions resent.",
 		},
 		{
 			Name: "log_position", Kind: protocol.Gauge, Unit: protocol.UnitPosition, Topic: protocol.AboutLogs,

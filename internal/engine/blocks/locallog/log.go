@@ -20,7 +20,7 @@ type LogConfig struct {
 	// Interval is the time for which a sequencer collects a batch, starting at its first entry. 0 means that each entry
 	// is a batch.
 	Interval time.Duration
-	// Timers is the first of three timer kinds that belong to the log.
+	// Timers is the first timer kind of the log, which uses three kinds, or seven if Replicated is set.
 	Timers uint8
 	// Audience lists the nodes that receive positions: all readers and sequencers. Nil means all nodes.
 	Audience []geo.NodeID
@@ -35,9 +35,9 @@ type LogConfig struct {
 	Group int
 	Read  func(e *Entry)
 
-	// Replicated is set for a log that shares this node's timers with other logs. Its batches become void, and their
-	// entries are sent again, if their sequencers are disconnected or lost: see replicated.go. The fields below are for
-	// such logs.
+	// Replicated is set for a log that shares this node's timers with other logs. If the sequencer of a batch is
+	// disconnected or lost, the batch may become void, and its entries are sent again: see replicated.go. The fields below
+	// are for such logs.
 	Replicated bool
 	// Copies, Streams, Marks and Led are fields of batchlog.Config. Mark and Take are fields of batchlog.ReaderConfig.
 	Copies, Streams int
@@ -68,7 +68,7 @@ type Log struct {
 
 	// reader is nil if the node does not read the log.
 	reader *batchlog.Reader[*Batch]
-	// sent holds the batches of a replicated log that have no known position, in ascending order.
+	// sent holds the sent batches of a replicated log whose positions are not known yet, by ascending number.
 	sent queue.Queue[sentBatch]
 
 	batches int64
@@ -181,8 +181,8 @@ func (l *Log) close() {
 		l.batch = l.batch[:0]
 	}
 	for g, nodes := range l.c.Readers {
-		// Set is modulo 64, so a group may be in touched without entries. It still needs an empty batch to pass the
-		// position.
+		// A Set identifies groups modulo 64, so touched may include a group without entries. That group still needs an empty
+		// batch to pass the position.
 		if !touched.Has(g) {
 			continue
 		}
@@ -196,7 +196,8 @@ func (l *Log) close() {
 			}
 		}
 	}
-	// A log with a single member here assigns the position during this call, and the reader then needs the data.
+	// If this node is the log's only member, the position is assigned during this call, and the reader then needs the
+	// data.
 	l.Order.Ask(batchlog.Request{Number: number, Readers: touched})
 }
 

@@ -14,16 +14,17 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// A coordinator must know the homes of a transaction's rows before it can route it. In the papers' systems an index
-// over the partitions of a region stores them (Ren 2019, the Lookup Master; in Detock's code the masters that a
-// Forwarder looks up). Here a node knows the homes of its partition's rows, and asks the other partitions of its region
-// for the others. It collects its questions to a node for a while, as it does transactions to be forwarded.
+// A coordinator must know the homes of a transaction's rows before it can route it. In the papers' systems, an index
+// that is distributed over the partitions of a region stores the homes. It is the Lookup Master in Ren 2019; in
+// Detock's code, a Forwarder looks up the masters. Here a node knows the homes of its own partition's rows, and asks
+// nodes of the region's other partitions for all other homes. It collects its questions to a node in batches, like
+// forwarded transactions.
 //
-// So a transaction first takes a round trip inside the region plus the collection time, unless its coordinator stores
-// all its keys.
+// A transaction therefore first takes a round trip inside the region plus the collection time, unless its coordinator's
+// partition stores all its rows.
 //
-// A node answers only from the logs that it has read (remaster.go), so a coordinator may rely on an answer as on its
-// own reading.
+// A node answers only from the logs that it has read (remaster.go). A coordinator may therefore rely on an answer as if
+// it had read these logs itself.
 
 // Values of the parameter masters.
 const (
@@ -41,10 +42,10 @@ var MastersParameter = protocol.Parameter{
 // AsksMasters reports whether, by the parameter masters, nodes ask each other for homes.
 func AsksMasters(p protocol.Params) bool { return p.Word(MastersParameter.Name) == mastersPartition }
 
-// LookupLaw returns the additional latency with masters: partition, for a transaction with one home and the keys of one
+// LookupLaw returns the additional latency with masters: partition, for a single-home transaction with the keys of one
 // partition. It applies if the coordinator in the client's region c belongs to another partition. The latency consists
-// of the questions' batch, the round trip, and another hop for the result, which the coordinator does not compute
-// itself.
+// of the collection of questions, the round trip, and a hop for the result, which a node of the other partition
+// computes.
 func LookupLaw(t *geo.Topology, p protocol.Params, c geo.Region) time.Duration {
 	return p.Duration("forward") + t.RTT(c, c) + t.Links[c][c].Delay
 }
@@ -55,13 +56,13 @@ const (
 	KindTold
 )
 
-// lookups manages a node's questions for homes.
+// lookups manages a node's questions about the homes of rows.
 type lookups struct {
 	n *Node
 	// outbox[m] holds the questions being collected for node m; waiting holds the transactions that wait for answers.
 	outbox  map[geo.NodeID][]Question
 	waiting map[txn.ID]*lookup
-	// looked counts the attempts of transactions that had to wait.
+	// looked counts the attempts of transactions that had to wait for answers.
 	looked int64
 }
 
@@ -189,7 +190,7 @@ func (l *lookups) told(from geo.NodeID, m *Told) {
 		if w == nil || w.attempt != a.Attempt {
 			continue // the answer is a duplicate or corrupt
 		}
-		// askAgain must not repeat a question that has been answered: left counts each partition once.
+		// askAgain must not repeat a question that has been answered: a second answer would decrement left again.
 		w.asked[q] = nil
 		masters := a.Masters
 		for i := range w.t.Accesses {
@@ -225,7 +226,7 @@ func (l *lookups) told(from geo.NodeID, m *Told) {
 // Ask asks a node for the homes of rows of its partition.
 type Ask struct{ Questions []Question }
 
-// Question is the question of an attempt of a transaction to a node.
+// Question asks for the homes of the rows of one attempt of a transaction.
 type Question struct {
 	ID      txn.ID
 	Attempt uint64

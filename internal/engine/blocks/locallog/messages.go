@@ -40,7 +40,7 @@ type Entry struct {
 	notBefore time.Duration
 }
 
-// Placing is the routing of a transaction with rows that have moved, or the move of a row.
+// Placing contains the routing of a transaction whose rows have moved, or describes the move of a row.
 type Placing struct {
 	// Attempt is the number of times that the transaction was sent again.
 	Attempt uint64
@@ -51,7 +51,7 @@ type Placing struct {
 	Homes deterministic.Homes
 }
 
-// still reports whether p is empty: a first attempt without moved rows. Messages omit it.
+// still reports whether p is empty: a first attempt without moved rows. Messages omit an empty Placing.
 func (p *Placing) still() bool { return p.Attempt == 0 && !p.Remaster && len(p.Homes) == 0 }
 
 // to returns 0 for a transaction, and 1 + the row's new region for a move.
@@ -74,7 +74,7 @@ func (p *Placing) size() int {
 }
 
 func (p *Placing) appendTo(b []byte) []byte {
-	// A bit in front of the entry tells the reader that no placing follows.
+	// A flag at the start of the entry shows the reader whether a Placing follows.
 	if p.still() {
 		return b
 	}
@@ -91,7 +91,7 @@ func (p *Placing) appendTo(b []byte) []byte {
 
 func readPlacing(r *codec.Reader) (p Placing) {
 	p.Attempt = r.UvarintMax(1<<32 - 1)
-	// One more than the largest region, because the encoding adds one.
+	// The limit is one more than the largest region, because the encoding adds one.
 	if to := r.UvarintMax(1 << 16); to > 0 {
 		p.Remaster, p.To = true, geo.Region(to-1)
 	}
@@ -203,7 +203,7 @@ func readLocks(r *codec.Reader, room *deterministic.TxnArena) (*txn.Transaction,
 	return t, r.Err()
 }
 
-// Batch carries the entries of a batch that concern a reader, from the sequencer.
+// Batch carries a reader's part of a batch. It is sent by the batch's sequencer.
 type Batch struct {
 	Log     uint64
 	Number  uint64
@@ -371,7 +371,7 @@ func decodeReadsSince(body []byte) (*ReadsSince, error) {
 	return &ReadsSince{since, m.(*deterministic.Reads)}, nil
 }
 
-// Forwarded is a transaction that is forwarded to one of its homes.
+// Forwarded is a transaction, or a part of it, that is forwarded to one of its homes.
 type Forwarded struct {
 	Txn *txn.Transaction
 	// Part is set if the transaction has other homes, too.

@@ -1,10 +1,11 @@
 // Package locallog is shared by engines whose rows have homes (Ren et al., SLOG, VLDB 2019; Nguyen et al., Detock,
 // SIGMOD 2023). Every row has a home region. Every region keeps a copy of all rows and a log, its local log, which
-// orders the accesses to the rows with that home. All logs reach all regions, and every copy executes all transactions
+// orders the accesses to the rows with that home. All regions read all logs, and every copy executes all transactions
 // in an order that agrees with all logs.
 //
-// A single-home transaction is forwarded to its home and is one entry of that log. A multi-home transaction becomes a
-// part in each home's log; the engine that embeds a Node decides how. Rows can change their home (remaster.go).
+// A single-home transaction is forwarded to its home and becomes one entry of the home's log. A multi-home transaction
+// becomes a part in each home's log; the engine that embeds a Node decides how. Rows can change their home
+// (remaster.go).
 package locallog
 
 import (
@@ -22,7 +23,7 @@ import (
 
 // Timer kinds below EngineTimers belong to the package.
 const (
-	localTimers   = 1 // to 3: of the region's local log
+	localTimers   = 1 // kinds 1 to 3 belong to the region's local log
 	forwardTimer  = 4
 	remasterTimer = 5
 	reconTimer    = 6
@@ -42,7 +43,7 @@ type Config struct {
 	// collects transactions for another node. Both start with the first transaction.
 	Batch, Forward time.Duration
 	// LockOnly makes parts small: among a transaction's parts at a partition, only the part in the log of the lowest
-	// region contains the transaction. The others name only their keys.
+	// region contains the transaction. The others contain only keys.
 	LockOnly bool
 	// Reorderable is the field of deterministic.Config.
 	Reorderable bool
@@ -55,18 +56,19 @@ type Config struct {
 	// Remaster is the number of consecutive transactions from another region after which a row's home moves to that
 	// region. 0 disables moves.
 	Remaster int64
-	// AskMasters is set if a node knows the homes of its partition's rows only, and asks for others (masters.go).
+	// AskMasters is set if a node knows only the homes of its partition's rows, and looks up all other homes at other
+	// nodes (masters.go).
 	AskMasters bool
-	// Orders lists the first leaders' regions of the multi-home orders, for nodes with replicated logs. OrderBatch is the
-	// time for which a coordinator collects a batch for an order.
+	// Orders lists, for each multi-home order, the region of its first leader. Only databases with replicated logs have
+	// such orders. OrderBatch is the time for which a coordinator collects a batch for an order.
 	Orders     []geo.Region
 	OrderBatch time.Duration
 	// Faulty variants, for tests. TakesWhatIsHere: a reader takes all of a multi-home order that it has read, regardless
-	// of the home log. SilentLeader: a new leader of a home log does not include an order before that order grows.
+	// of the home log. SilentLeader: a new leader does not make its home log take an order until that order grows.
 	// Unfetched: a reader does not request data that was lost with its sequencer.
 	TakesWhatIsHere, SilentLeader, Unfetched bool
 	// Rejoins is set if new incarnations can replace lost nodes: see rejoin.go. Reset, if not nil, is called when the
-	// executor has discarded its state. Again handles messages that arrived before that and had to wait.
+	// executor has discarded its state. Again handles messages that had to wait until then.
 	Rejoins bool
 	Reset   func()
 	Again   func(from geo.NodeID, m protocol.Message)
@@ -217,7 +219,7 @@ func (n *Node) Roles() []string {
 // Own returns the local log of the node's region.
 func (n *Node) Own() *Log { return n.Logs[n.Region] }
 
-// HomeOf returns the region to which access i of an entry was sent.
+// HomeOf returns the home of access i of an entry: the region to which the entry was sent for this access.
 func (n *Node) HomeOf(e *Entry, i int) geo.Region {
 	home, _ := e.Homes.Of(n.Placement, e.Txn.Accesses, i)
 	return home
@@ -282,10 +284,11 @@ func (n *Node) send(t *txn.Transaction) {
 	a := n.attempts[t.ID]
 	switch {
 	case a != nil:
-		// A stale footprint was found again, so the new transaction replaces the old.
+		// The footprint was stale and has been determined again, so the new transaction replaces the old one.
 		a.t = t
 		a.number++
-	// Only a found footprint can be stale, and only moved rows can refuse a transaction. Others are never sent again.
+	// A transaction is sent again only if a reconnaissance found its footprint, which can become stale, or if rows can
+	// move.
 	case t.Found || n.remasterer != nil:
 		a = &attempt{t: t}
 		n.attempts[t.ID] = a
@@ -318,8 +321,8 @@ func (n *Node) dispatch(t *txn.Transaction, attempt uint64, homes deterministic.
 			return
 		}
 	}
-	// With replicated logs, every coordinator is a sequencer of every log: a forwarded transaction could be lost with a
-	// node.
+	// With replicated logs, every coordinator is a sequencer of every log, because a forwarded transaction could be lost
+	// with its receiver.
 	if home == n.Region || n.replicated {
 		n.Logs[home].Add(e)
 		return
@@ -328,7 +331,7 @@ func (n *Node) dispatch(t *txn.Transaction, attempt uint64, homes deterministic.
 	n.Forward(n.Topology.Node(home, n.Topology.PartitionOf(n.Self), n.Topology.ReplicaOf(n.Self)), Forwarded{Txn: t, Placing: e.Placing})
 }
 
-// Forward sends a transaction to another node, in a message shared with others.
+// Forward sends a transaction to another node, in a message that may contain further transactions.
 func (n *Node) Forward(to geo.NodeID, f Forwarded) {
 	n.forwarded++
 	n.outbox[to] = append(n.outbox[to], f)
@@ -464,7 +467,8 @@ func (n *Node) Receive(from geo.NodeID, m protocol.Message) bool {
 	case *OfLog:
 		n.order(m.Log, from, m.Message)
 	case *consensus.Message:
-		// Local logs have a single member here, so a consensus message is for the engine's log, which is the last.
+		// A consensus message that names no log is for the engine's log, which is the last: here, local logs have a single
+		// member.
 		n.order(uint64(len(n.Logs)-1), from, m)
 	case *Ask:
 		// Before it has rows, a new incarnation does not know the moves, so its answers would be outdated.
@@ -505,7 +509,7 @@ func (n *Node) readLog(number uint64) *Log {
 
 // Flush sends the messages collected in the current step. An engine calls it at the end of each step.
 func (n *Node) Flush() {
-	// First, because a cut may discard the executor's outgoing reads or produce further reads.
+	// Rejoin work comes first, because a cut may discard the executor's outgoing reads or produce further reads.
 	if n.rejoin != nil {
 		n.rejoin.flush()
 	}

@@ -13,32 +13,32 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// New incarnations, with replicated logs that wait for copies of their batches. If a node is lost, pending messages
-// between the partitions of its copy are lost with it. So its whole copy restarts with the rows of another copy
-// (deterministic.Resets). An engine with one log restarts at a position of that log. Here the copy needs a position in
-// every log such that no transaction has parts both before and after: a consistent cut, which the logs produce
-// themselves.
+// Rejoin of new incarnations. It requires replicated logs whose batches are copied before they get a position. If a
+// node is lost, pending messages between the partitions of its copy are lost with it. Its whole copy therefore restarts
+// with the rows of another copy (deterministic.Resets). An engine with one log restarts at a position of that log. Here
+// the copy needs a consistent cut: a position in every log such that no transaction has parts on both sides. The logs
+// themselves determine the cut.
 //
 //   - A new incarnation first puts its mark (package batchlog) into every home log, and then into every multi-home
-//     order. The nth marks of all orders belong together, regardless of their nodes.
+//     order. The nth marks of all orders form a cut, even if they belong to different nodes.
 //   - A home log reaches the cut where it first takes any order beyond that order's mark. Before that entry, it takes
 //     all orders up to their marks. All readers of the log do this at the same position.
 //
-// So the multi-home transactions before the cut are those before the marks in the orders, in all home logs alike. No
-// transaction before the cut waits for a later one in the queue of a row, because that queue has the requests of one
-// home in log order. Nor does it wait for a row to arrive, because a transaction that relies on a move is after both
-// parts of the move. All nodes stop at the cut until all logs have reached it. The donors also stop until their
-// unfinished transactions have finished, and the restarting copy until it has rows.
+// In all home logs, the multi-home transactions before the cut are therefore exactly those before the marks in the
+// orders. No transaction before the cut waits for a later one in the queue of a row, because such a queue contains the
+// requests of one home in log order. Nor does it wait for a row to arrive, because a transaction that relies on a move
+// is after both parts of the move. All nodes stop at the cut until all logs have reached it. The donors also wait until
+// their unfinished transactions have finished, and the restarting copy waits until it has rows.
 //
-// Transactions are identified by their IDs, so the reads for a transaction do not show on which side of a cut it is.
-// The sender therefore includes the cut at which its copy got the rows that it reads.
+// Messages with reads identify a transaction only by its ID, which does not show on which side of a cut the transaction
+// is. The sender therefore includes the cut at which its copy last got its rows.
 
-// rejoining is a node's part of this protocol.
+// rejoining is a node's state of the rejoin protocol.
 type rejoining struct {
 	n      *Node
 	resets *deterministic.Resets
 
-	// since is 1 + the place of the cut at which this node's copy last restarted, or 0 if it never did. early holds
+	// since is 1 + the place of the cut at which this node's copy last restarted, or 0 if it never restarted. early holds
 	// messages from nodes that have restarted at a later cut.
 	since uint64
 	early []earlyMessage
@@ -54,7 +54,8 @@ type rejoining struct {
 	// open holds the transactions of this node's clients that are in a batch for a log.
 	open map[txn.ID]openIn
 	// lacking is set in a new incarnation without rows, and marking once its marks in all home logs have been read. held
-	// is set until it starts its work: transactions and questions wait until the homes of rows are known.
+	// is set until the new incarnation starts its work. Before that, transactions and questions wait, because the homes of
+	// rows are unknown.
 	lacking   bool
 	marking   bool
 	held      bool
@@ -152,8 +153,8 @@ func (j *rejoining) orderMark(x int) bool {
 	return passing
 }
 
-// place returns the place of the cut that all orders have reached: the sum of their positions, so that later cuts have
-// higher places. ok is false if an order has not reached a mark.
+// place returns the place of the cut that all orders have reached. A place is the sum of the orders' positions, so
+// later cuts have higher places. ok is false if an order has not reached a mark.
 func (j *rejoining) place() (place uint64, ok bool) {
 	for _, o := range j.n.orders {
 		// A new incarnation without rows takes part only in the cut of its own marks: it cannot act as a donor.
@@ -173,7 +174,7 @@ func (j *rejoining) homesStand() bool {
 			return false
 		}
 		x, ok := o.Stream()
-		// The home log is at the cut if its next entry takes an order beyond the mark at which that order stands.
+		// The home log is at the cut if its next entry takes an order beyond the mark at which that order waits.
 		if !ok || x >= len(j.n.orders) || o.Batch.Number <= j.n.orders[x].log.Order.Position() {
 			return false
 		}
@@ -353,7 +354,7 @@ func (j *rejoining) forget(place uint64) {
 }
 
 // Since returns 1 + the place of the cut at which this node's copy got its rows, or 0 if it never restarted. The nodes
-// of a copy include it in their messages about executions.
+// of a copy include this number in their messages about executions.
 func (n *Node) Since() uint64 {
 	if n.rejoin == nil {
 		return 0

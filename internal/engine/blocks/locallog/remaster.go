@@ -14,22 +14,22 @@ import (
 // home moves there. Every region has a copy of the row, so only the right to order its transactions moves.
 //
 // A remastering is ordered like a multi-home transaction of the old and the new home, with a part in both logs; all
-// nodes read both. After the part in the old home's log, requests for the row in that log are stale. Each row counts
-// its moves, and a transaction carries the counts that its coordinator knew. At the log position where a transaction
-// requests a lock, every copy compares the counts alike:
+// nodes read both. After the part in the old home's log, requests for the row in that log are stale. Each row has a
+// count of its moves, and a transaction contains the counts that its coordinator knew. At the log position where a
+// transaction requests a lock, every copy compares these counts with the same result:
 //
 //   - Equal counts: the lock is requested.
 //   - The row has been moved more often: the transaction is stale, regardless of its other locks. Its participants
-//     notify each other, no node runs it, and its coordinator sends it to the homes that it knows by then, as another
-//     attempt of the same transaction.
-//   - The row has been moved less often: this node has not read the old home's log as far as the new home's, and the
-//     request waits for that.
+//     notify each other, no node runs it, and its coordinator sends it as another attempt to the homes that the
+//     coordinator knows by then.
+//   - The row has been moved less often: this node has not read the move in the old home's log yet, and the request
+//     waits for it.
 //
-// So the requests for a row have the same order everywhere: those in its first home's log up to the move, then those in
-// the next home's log. A coordinator relies on a move only when it has read both parts. Its later transactions are then
-// after the remastering in both logs, so a remastering agrees with the order of all multi-home transactions. A
-// transaction of SLOG's orderer that precedes the remastering in one log precedes it in the other, too, so lock queues
-// still cannot deadlock.
+// All copies therefore process the requests for a row in the same order: the requests in its first home's log up to the
+// move, followed by the requests in the next home's log. A coordinator relies on a move only when it has read both
+// parts. Its later transactions are then after the remastering in both logs, so a remastering agrees with the order of
+// all multi-home transactions. A transaction of SLOG's orderer that precedes the remastering in one log precedes it in
+// the other, too, so lock queues still cannot deadlock.
 
 // restartAfter is the time that a coordinator waits before it sends a stale transaction again: the remastering's part
 // in the other log may still be in flight.
@@ -67,7 +67,7 @@ type residence struct {
 
 type half struct {
 	residence
-	departed, void bool // the part in the old home's log has been read
+	departed, void bool // departed: the part in the old home's log has been read; void: another move preceded it
 	arrived        bool // the part in the new home's log has been read
 }
 
@@ -175,8 +175,8 @@ func (m *remasterer) depart(k txn.Key, count uint64, e *Entry) {
 }
 
 // half records a part and, once both parts are read, the row's home. A row's moves become known in order: a home starts
-// the next move for a transaction whose coordinator had read both parts of the last move. So in that home's log, too,
-// the part of the last move comes first.
+// the next move because of a transaction whose coordinator had read both parts of the previous move. The previous
+// move's part therefore also comes first in that home's log.
 func (m *remasterer) half(k txn.Key, id txn.ID, h half) {
 	if !h.arrived || !h.departed {
 		m.halves[id] = h

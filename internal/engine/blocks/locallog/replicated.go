@@ -18,17 +18,17 @@ import (
 // lead.
 //
 // The users of a log do not depend on its current leader. A coordinator is a sequencer of the logs of all homes. It
-// sends its batches' data to all readers, and requests a position from the leader (package batchlog). It learns whether
-// each of its batches has a position, repeats requests to the next leader, and puts the transactions of void batches
-// into its next batch. So no forwarded transaction can be lost with a node on the way. If the coordinator is lost, each
-// batch that it has sent has a position for all nodes or becomes void.
+// sends its batches' data to all readers, and requests a position from the leader (package batchlog). It is notified
+// whether each of its batches has a position, repeats requests to the next leader, and puts the transactions of void
+// batches into its next batch. No forwarded transaction can therefore be lost with another node. If the coordinator is
+// lost, each batch that it has sent either has a position at all nodes or becomes void.
 //
-// A multi-home transaction must have a position in all its logs or in none. So it first gets a position in a multi-home
-// order, which is a log like the others; this position alone decides that the transaction executes. Home logs do not
-// contain its parts, which a change of leader might lose, duplicate or reorder. They contain the position up to which
-// they take the multi-home order (batchlog's streams). At that entry of the log, every reader builds the parts for the
-// keys with that home. SLOG has a single such order, its orderer's. Detock has one per region, so there is still no
-// global order: a transaction goes to the order of its nearest home.
+// A multi-home transaction must have a position in all its logs or in none. It therefore first gets a position in a
+// multi-home order, which is a log like the others. This position alone decides that the transaction executes. Home
+// logs do not contain its parts, which a change of leader might lose, duplicate or reorder. They contain the position
+// up to which they take the multi-home order (batchlog's streams). At that entry of the log, every reader builds the
+// parts for the keys with that home. SLOG has a single multi-home order, which its orderer maintains. Detock has one
+// order per region, and a transaction goes to the order of its nearest home, so there is still no global order.
 
 // Values of the parameter homeLogs.
 const (
@@ -126,15 +126,15 @@ func Tolerates(t *geo.Topology, p protocol.Params, batches time.Duration) (s pro
 	return s
 }
 
-// PlaceLaw returns the time from when a coordinator in region c sends a batch for the replicated log of region home
-// until the log's leader knows the batch's position.
+// PlaceLaw returns the time that a batch needs to get a position in the replicated log of region home. It starts when a
+// coordinator in region c sends the batch, and ends when the log's leader knows the position.
 func PlaceLaw(t *geo.Topology, p protocol.Params, c, home geo.Region) time.Duration {
 	return batchlog.PlaceLaw(t, batchlog.Copies(p), c, home, ToFirst(t, c, home)) + batchlog.MajorityLaw(t, Members(t, p, home))
 }
 
-// TakenLaw returns the time from when a multi-home transaction gets its position in an order led by region o until the
-// copies in region c have all its parts. In between, the leaders of its homes learn the position and include it in
-// their logs, which takes a majority.
+// TakenLaw returns the time that a multi-home transaction needs to get from its order to the copies in region c. It
+// starts with the position in an order led by region o, and ends when the copies have all parts of the transaction. In
+// between, the leaders of the home logs receive the position and include it in their logs, which takes a majority.
 func TakenLaw(t *geo.Topology, p protocol.Params, o, c geo.Region, homes []geo.Region) (d time.Duration) {
 	for _, r := range homes {
 		there := time.Duration(0)
@@ -196,7 +196,8 @@ func (l *Log) settled(_ uint64, void bool) {
 	}
 }
 
-// order is a multi-home order: the part that this node has read and that some home log has not taken.
+// order is a node's view of a multi-home order. It stores the entries that this node has read and that at least one
+// home log has not taken.
 type order struct {
 	log *Log
 	// entries holds the entries from number first on. taken[h] is the number of the next entry that the log of region h
@@ -246,7 +247,7 @@ func (n *Node) addOrders(readers [][]geo.NodeID) {
 	}
 }
 
-// orderMembers returns the nodes that store an order first led from a region.
+// orderMembers returns the nodes that store an order whose first leader is in the given region.
 func (n *Node) orderMembers(leader geo.Region) []geo.NodeID {
 	return Members(n.Topology, n.c.Params, leader)
 }
@@ -320,8 +321,8 @@ func (n *Node) takeUpTo(home geo.Region, x int, upto uint64) {
 	o.upto[home] = max(o.upto[home], upto)
 	for ; o.taken[home] < o.first+len(o.entries); o.taken[home]++ {
 		e := o.entries[o.taken[home]-o.first]
-		// Entries beyond upto belong to a later entry of the home log, even if they are known already: all readers must
-		// split alike.
+		// Entries beyond upto belong to a later entry of the home log, even if they are known already: all readers must split
+		// the order at the same entries.
 		if e.position >= upto && !n.c.TakesWhatIsHere {
 			break
 		}

@@ -52,7 +52,7 @@ func key(r *rand.Rand) txn.Key {
 	return simload.GroupKey(uint64(r.IntN(groups)), uint8(r.IntN(groupRows)))
 }
 
-// fill writes about half of the rows, the same ones to each store.
+// fill writes about half of the rows, with the same content in each store.
 func fill(r *rand.Rand, stores ...*store.Hash) {
 	for range rows + groups*groupRows {
 		k, v := key(r), value(r.IntN(5))
@@ -76,14 +76,14 @@ func operations(r *rand.Rand) string {
 		}[r.IntN(7)])
 	}
 	r.Shuffle(len(ops), func(a, b int) { ops[a], ops[b] = ops[b], ops[a] })
-	// A row may occur once alone.
+	// Operations on groups come first, followed by the operations on single rows in a fixed order of kinds.
 	slices.SortStableFunc(ops, func(a, b string) int { return strings.IndexByte("rxasj", a[0]) - strings.IndexByte("rxasj", b[0]) })
 	return strings.Join(ops, " ")
 }
 
 // A transaction sees uncommitted rows in place of committed ones, and its own writes in place of both, as on a database
-// that stores them all. Its reads stay valid until another transaction changes them. While they are valid, another run
-// would behave the same.
+// that stores all of them. Its reads stay valid until another transaction changes the rows. While they are valid,
+// another run has the same result.
 func TestExecution(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	held, lost := 0, 0
@@ -109,7 +109,7 @@ func TestExecution(t *testing.T) {
 		slices.SortFunc(over, func(a, b optimistic.Written) int { return strings.Compare(string(a.Key), string(b.Key)) })
 		tx := &txn.Transaction{ID: 1, Proc: 1, Args: []byte(operations(r))}
 		if err := simload.Procedures.Prepare(tx); err != nil {
-			continue // a row twice
+			continue // the footprint contains a single row twice
 		}
 		x := &optimistic.Execution{Committed: committed, Uncommitted: over}
 		result, err := x.Run(simload.Procedures, tx)

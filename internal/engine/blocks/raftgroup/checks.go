@@ -6,7 +6,7 @@ import (
 	"github.com/geobench/geobench/internal/base/invariant"
 )
 
-var oneServing = invariant.New("raftgroup.one-serving", "one member of a group serves in a term")
+var oneServing = invariant.New("raftgroup.one-serving", "a group has at most one serving member in a term")
 
 type termOf struct {
 	Shard int

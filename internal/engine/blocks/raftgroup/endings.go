@@ -16,14 +16,14 @@ import (
 // a number have finished in all their groups.
 type Endings[O any] map[source]*endings[O]
 
-// source is an incarnation of a coordinator. Finished transactions of one incarnation say nothing about transactions of
-// an earlier one.
+// source is an incarnation of a coordinator. Each incarnation numbers its transactions in a separate range, so its
+// finished transactions say nothing about those of an earlier incarnation.
 type source struct {
 	coordinator geo.NodeID
 	incarnation uint32
 }
 
-// First returns the number of the first transaction that an incarnation of a coordinator names.
+// First returns the number of the first transaction of an incarnation of a coordinator.
 func First(incarnation uint32) uint64 { return protocol.NumbersBefore(incarnation) + 1 }
 
 func (s source) compare(o source) int {
@@ -59,7 +59,8 @@ func (s Endings[O]) Finish(n Name, o O) {
 	s.of(n.Coordinator, n.Number).recent.Push(ending[O]{n.Number, o})
 }
 
-// Forget drops the outcomes of a coordinator's transactions below number done, and calls each for every one.
+// Forget drops the outcomes of a coordinator's transactions below number done, and calls each for the name of each of
+// these transactions.
 func (s Endings[O]) Forget(c geo.NodeID, done uint64, each func(Name)) {
 	e := s.of(c, done)
 	e.done = max(e.done, done)
@@ -72,8 +73,8 @@ func (s Endings[O]) Forget(c geo.NodeID, done uint64, each func(Name)) {
 }
 
 // Look returns the outcome of a transaction if it has finished. forgotten reports that the outcome may have been
-// dropped. Look searches all outcomes stored for the coordinator; there are few unless one of its transactions takes
-// long.
+// dropped. Look searches all outcomes stored for the coordinator; there are few unless one of its transactions takes a
+// long time.
 func (s Endings[O]) Look(n Name) (o O, over, forgotten bool) {
 	e := s.of(n.Coordinator, n.Number)
 	e.recent.Each(func(x ending[O]) {

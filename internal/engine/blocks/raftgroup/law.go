@@ -91,7 +91,7 @@ func Tolerates(t *geo.Topology, layout geo.Layout) protocol.Tolerance {
 		for _, region := range s.Regions {
 			counts = append(counts, members[shard][region])
 		}
-		// Any set of most regions must be tolerable, so the sum counts those with the most members first.
+		// The loss of any set of this size must be tolerable, so regions with the most members are counted first.
 		slices.Sort(counts)
 		slices.Reverse(counts)
 		most, sum := 0, 0

@@ -8,13 +8,6 @@
 //
 // A Node contains all members of a node and finishes each step of the replica. It delivers the messages that the node
 // sends to itself, and advances the groups that have changed.
-//
-// A Member is a node's share of one group. Its Machine is the engine's state machine for the group's log. It applies
-// entries, and while the node leads it serves the requests addressed to the leader of a term. A request for an earlier
-// term is dropped, since its sender learns of the next leader (Lead) and asks again. A request for a later term waits.
-//
-// A Node has all members of a node, and finishes a step of the replica. It delivers the messages that the node sends to
-// itself, and settles the groups that have changed.
 package raftgroup
 
 import (
@@ -41,8 +34,8 @@ const (
 
 // Machine is an engine's state machine for a group's log.
 type Machine interface {
-	// Step reports that this node starts to lead, having applied all entries committed before its term, or that it stops.
-	// No further entry of an earlier term will be committed.
+	// Step is called when this node starts or stops to lead. When it starts, it has applied all entries that were
+	// committed before its term, and no further entry of an earlier term will be committed.
 	Step(leads bool)
 	// Serve handles a request for the leader of the current term.
 	Serve(from geo.NodeID, m protocol.Message)
@@ -75,7 +68,7 @@ type Config struct {
 	Handle func(from geo.NodeID, m protocol.Message)
 }
 
-// Node manages a node's members of groups.
+// Node manages a node's memberships in groups.
 type Node struct {
 	Config
 	// local holds the messages of this node to itself. dirty holds the members that were touched in this step.
@@ -84,7 +77,7 @@ type Node struct {
 	members []*Member
 }
 
-// Member is a node's member of the Raft group that stores one shard.
+// Member is a node's membership in the Raft group that stores one shard.
 type Member struct {
 	Shard int
 	Raft  *consensus.Group
@@ -115,7 +108,7 @@ type request struct {
 	m    protocol.Message
 }
 
-// NewMember adds the node's member of the group of a shard.
+// NewMember makes the node a member of the group of a shard.
 func (n *Node) NewMember(shard int, machine Machine) *Member {
 	m := &Member{Shard: shard, node: n, machine: machine}
 	group := n.Layout.Group(shard)
@@ -263,8 +256,8 @@ func (m *Member) Touch() {
 
 // lead records a new leader, before any entry of its term is applied.
 func (m *Member) lead(leader geo.NodeID, term uint64) {
-	// A member may lose and win leadership within one step. The term shows that its volatile state belongs to an earlier
-	// leadership.
+	// A member may lose and win leadership within one step. The term shows that the member's volatile state belongs to an
+	// earlier leadership.
 	if m.Serving && (leader != m.node.Self || term != m.Term) {
 		m.step(false)
 	}

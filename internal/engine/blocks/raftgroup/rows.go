@@ -21,7 +21,8 @@ func Keys(s store.Store, l *geo.Layout, shard int) (keys []txn.Key) {
 	return keys
 }
 
-// AppendRows appends the newest versions of the rows of the member's shard to a snapshot. They must be its last part.
+// AppendRows appends the newest versions of the rows of the member's shard to a snapshot. The rows must be the last
+// part of the snapshot.
 func (m *Member) AppendRows(b []byte, s *store.Versioned) []byte {
 	for _, k := range Keys(s, m.node.Layout, m.Shard) {
 		rec, _ := s.Get(k)
@@ -32,7 +33,7 @@ func (m *Member) AppendRows(b []byte, s *store.Versioned) []byte {
 }
 
 // RestoreRows restores the rows of the member's shard from the rest of a snapshot. It deletes rows that the snapshot
-// does not contain, and replaces no row by an older version.
+// does not contain, and never replaces a row with an older version.
 func (m *Member) RestoreRows(r *codec.Reader, s *store.Versioned) {
 	gone := map[txn.Key]bool{}
 	for _, k := range Keys(s, m.node.Layout, m.Shard) {

@@ -63,7 +63,7 @@ type heldLook struct {
 	*Look
 }
 
-// mission is a transaction from its submission to its outcome.
+// mission is the state of a transaction from its submission to its outcome.
 type mission struct {
 	t       *txn.Transaction
 	task    *rerun.Task // nil while no reconnaissance is in progress
@@ -154,8 +154,8 @@ func (r *Reconnaissance) step(m *mission) {
 				l = &Look{}
 				r.out[to] = l
 			}
-			// A mission adds its ranges consecutively, so only the last request can be its own. One answer per node then
-			// suffices.
+			// A transaction adds its ranges consecutively, so if it already has a request in this message, that is the last one.
+			// All ranges then share one request and one answer.
 			if k := len(l.For); k == 0 || l.For[k-1].ID != m.t.ID {
 				l.For = append(l.For, LookFor{ID: m.t.ID, Look: uint64(m.looks)})
 				m.waiting++
@@ -200,7 +200,7 @@ func (r *Reconnaissance) end(m *mission) {
 	result, err := m.task.Result()
 	m.task = nil
 	r.found++
-	// A transaction without accesses conflicts with none, so its result is final without a place in the order.
+	// A transaction without accesses conflicts with no other transaction, so its result is final without ordering.
 	if len(f.Accesses) == 0 {
 		delete(r.open, m.t.ID)
 		o := txn.Outcome{ID: m.t.ID, Status: txn.Committed, Result: result}
@@ -245,8 +245,8 @@ func (r *Reconnaissance) Receive(from geo.NodeID, m protocol.Message) bool {
 // Pause makes the reconnaissance wait for rows. It must be called before Begin and Receive.
 func (r *Reconnaissance) Pause() { r.paused = true }
 
-// Resume reports that the node has its rows, and handles everything that waited for them. The caller must call Flush
-// afterwards.
+// Resume must be called when the node has received its rows. It handles everything that waited for them. The caller
+// must call Flush afterwards.
 func (r *Reconnaissance) Resume() {
 	r.paused = false
 	looks := r.looks

@@ -1,8 +1,8 @@
 // Package rerun runs a stored procedure when some of its rows are stored on other nodes. A procedure that needs a
 // missing row stops. Its engine fetches the row and runs the procedure again from the start, with the rows received so
 // far. Procedures are pure functions of their arguments and reads, so a second run repeats the first and gets further.
-// All engines that execute before they order (deferred update, two-phase locking, 2PC) use this package. It needs no
-// goroutine or stack that waits.
+// All engines that execute before they order (deferred update, two-phase locking, 2PC) use this package. No goroutine
+// waits for rows.
 //
 // Rows in the footprint are requested in parallel, before the first run. Other rows are requested sequentially, each
 // with a round trip, as for an interactive client. An interactive task ignores the footprint.
@@ -69,8 +69,8 @@ func New(procs *txn.Registry, t *txn.Transaction, everywhere store.Reader, inter
 }
 
 // Step runs the procedure as far as the supplied rows allow. It returns the reads that the procedure needs to continue,
-// or an empty slice when it has finished. The caller must supply all of them before the next step. The slice is valid
-// until then.
+// or an empty slice when it has finished. The caller must supply all these reads before the next step. The slice is
+// valid until then.
 func (k *Task) Step() []Need {
 	k.needs = k.needs[:0]
 	if k.hinted {
@@ -86,7 +86,7 @@ func (k *Task) Step() []Need {
 	k.stray = false
 	k.result, k.err = k.p.Run(k, k.t.Args)
 	if k.strays() {
-		// A transaction that strays aborts in any case, so its missing rows need not be fetched.
+		// A transaction that uses rows outside its footprint aborts in any case, so its missing rows need not be fetched.
 		k.needs, k.result, k.err = k.needs[:0], nil, txn.ErrUndeclared
 	}
 	return k.needs
@@ -135,7 +135,7 @@ func (k *Task) need(r txn.Range) {
 		return
 	}
 	n := Need{Range: r, Mode: txn.Read}
-	// An engine with locks can then lock for writing at once, and avoids an upgrade that may deadlock.
+	// An engine with locks can then request an exclusive lock immediately. This avoids an upgrade, which could deadlock.
 	if k.t.Writes(r.From) {
 		n.Mode = txn.ReadWrite
 	}
@@ -180,7 +180,7 @@ func (k *Task) find(r *txn.Range) *Read {
 	return nil
 }
 
-// miss requests all, which contains the missing read wanted, and returns the error for the procedure.
+// miss requests the range all, which includes the missing range wanted, and returns the error for the procedure.
 func (k *Task) miss(wanted *txn.Range, all txn.Range) error {
 	if k.t.Exact && !k.t.Reads(wanted) {
 		k.stray = true
@@ -205,7 +205,7 @@ func (k *Task) Get(key txn.Key) ([]byte, error) {
 		}
 		return w.Value, nil
 	}
-	// This node stores the row, so it is not a read that must be fetched.
+	// Every node stores this row, so it need not be fetched.
 	if key.Everywhere() {
 		return found(k.everywhere.Get(key))
 	}

@@ -21,8 +21,8 @@ func bytesOf(n int) []byte        { return []byte{byte(n)} }
 func prefix(n int) txn.Range      { return txn.Prefix(group(n)) }
 func first(r txn.Range) txn.Range { r.Limit = 1; return r }
 
-// wander chooses its accesses by the seed in its arguments and by the values that it reads. So it touches rows that
-// cannot be known beforehand, including rows that it has written.
+// wander chooses its accesses by the seed in its arguments and by the values that it reads. It therefore touches rows
+// that cannot be known beforehand, including rows that it has written.
 func wander(c txn.Ctx, args []byte) ([]byte, error) {
 	r := rand.New(rand.NewPCG(uint64(args[0]), uint64(args[1])))
 	var seen []byte

@@ -8,7 +8,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-var smallPieces = buggify.New("statetransfer.small-pieces", "A state is sent in pieces of 16 bytes")
+var smallPieces = buggify.New("statetransfer.small-pieces", "A state is sent in chunks of 16 bytes")
 
 // Sender sends states to other nodes, at most one state at a time to each.
 type Sender struct {
@@ -31,8 +31,8 @@ func NewSender(env protocol.Env, timerKind uint8) *Sender {
 	return &Sender{env: env, timer: protocol.Timer{Kind: timerKind}}
 }
 
-// Send starts a transfer of data to a node and aborts an earlier transfer to the same node. The receiver gets the state
-// under the given ID. Send retains data.
+// Send starts a transfer of data to a node and aborts an earlier transfer to the same node. The pieces carry the given
+// ID, which identifies the state at the receiver. Send retains data.
 func (s *Sender) Send(to geo.NodeID, id uint64, data []byte) {
 	s.Cancel(to)
 	o := &state{to, id, NewOutgoing(data, s.env.Now())}
@@ -67,7 +67,7 @@ func (s *Sender) Receive(from geo.NodeID, m *Ack) {
 	}
 }
 
-// Fire handles the sender's timer: it drops silent transfers and sends the next piece of each other one.
+// Fire handles the sender's timer: it drops silent transfers, and sends the next piece of each of the others.
 func (s *Sender) Fire() {
 	s.set = false
 	now := s.env.Now()

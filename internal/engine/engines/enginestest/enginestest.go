@@ -20,9 +20,9 @@ const (
 	sending, ends = 2 * time.Second, 4 * time.Second
 )
 
-// Figures runs an engine with its default parameters, and once with each other word of each parameter that takes words.
-// It returns the last readings by name, the largest of all nodes and runs. It fails if a reading is not declared or a
-// counter decreases.
+// Figures runs an engine with its default parameters, and once with each non-default word of each parameter that has a
+// list of allowed words. It returns, by name, the largest final reading of all nodes and runs. It fails if a reading is
+// not declared or a counter decreases.
 func Figures(t *testing.T, e *protocol.Engine) map[string]protocol.Reading {
 	t.Helper()
 	out := map[string]protocol.Reading{}

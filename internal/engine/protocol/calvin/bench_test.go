@@ -137,8 +137,8 @@ func measureCPU(b *testing.B) func() {
 }
 
 // BenchmarkCosts measures sim.DefaultCosts. The cost of a message is measured on a leader that answers order requests.
-// The cost of a byte is the difference between transactions with values of different sizes. The cost of a key operation
-// is the remaining cost of a transaction, which has two per key. Run it with -benchtime 1000000x on an idle machine.
+// The cost of a byte is the difference between transactions with values of different sizes. The remaining cost of a
+// transaction is divided by its key operations, two per key. Run it with -benchtime 1000000x on an idle machine.
 func BenchmarkCosts(b *testing.B) {
 	message := func() float64 {
 		r, env := benchNode(0, 1)

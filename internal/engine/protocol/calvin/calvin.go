@@ -81,7 +81,7 @@ func tolerates(t *geo.Topology, p protocol.Params) (s protocol.Tolerance) {
 	// second check.
 	rtt := t.LongestRTT()
 	s.Settles = 4*consensus.DefaultElection + batchlog.Settles(t, p) + 10*rtt
-	s.Answers = protocol.InTime(rtt + p.Duration("batch")) // two round trips: to the log's leader, and from there to a majority
+	s.Answers = protocol.InTime(rtt + p.Duration("batch")) // a transaction takes two such steps: to the log's leader, and from there to a majority
 	return s
 }
 
@@ -97,7 +97,7 @@ func (r *Replica) Roles() []string {
 }
 
 // check is Engine.Check. With ordering epochs, it refuses epochs shorter than a millisecond, which would keep idle
-// nodes busy, and batch copies, because batches have no log position that could wait for copies.
+// nodes busy. It also refuses batch copies, because batches have no log position that could wait for copies.
 func check(p protocol.Params) (errs []*protocol.ParamError) {
 	if p.Word("ordering") != orderingEpochs {
 		return nil
@@ -184,8 +184,7 @@ func newReplica(c protocol.Config, unfetched bool) *Replica {
 		r.epochs = newEpochs(r, interval)
 		return r
 	}
-	// Only batches with a second copy let nodes be replaced (see replaces), so only then can outcomes be lost with a
-	// reset.
+	// Nodes can be replaced only if batches have a second copy (see replaces). Only then can a reset lose outcomes.
 	r.sequencer.remember = batchlog.Copies(c.Params) > 1
 	readers := make([][]geo.NodeID, r.partitions)
 	for n := range geo.NodeID(r.nodes) {

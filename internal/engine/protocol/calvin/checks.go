@@ -3,10 +3,13 @@ package calvin
 import "github.com/geobench/geobench/internal/base/invariant"
 
 var (
-	epochsGrow  = invariant.New("calvin.epochs-grow", "an epoch runs when all have closed it, and neither goes back")
-	queueOrder  = invariant.New("calvin.queue-order", "the requests for a row are in the order of the log")
-	dataAscends = invariant.New("calvin.data-ascends", "a sequencer's epochs that wait at a scheduler ascend, and none of them has run")
-	sentAscends = invariant.New("calvin.sent-ascends", "a sequencer's batches without a place ascend, and all its clients' transactions in them wait for answers")
+	epochsGrow = invariant.New("calvin.epochs-grow",
+		"an epoch runs only after all nodes have closed it, and the closed and run epochs never decrease")
+	queueOrder  = invariant.New("calvin.queue-order", "requests for a row are queued in log order")
+	dataAscends = invariant.New("calvin.data-ascends",
+		"a sequencer's epochs that wait at a scheduler ascend, and none of them has run")
+	sentAscends = invariant.New("calvin.sent-ascends",
+		"a sequencer's batches without a log position ascend, and all their transactions are unanswered")
 )
 
 // Check implements protocol.Checked.

@@ -12,8 +12,8 @@ import (
 // an epoch when the epoch ends by its own clock, and sends its batch, even if empty, to all nodes. An epoch runs, in
 // the order of the sequencers, when the batches of all sequencers have arrived.
 //
-// If a sequencer learns that another sequencer has closed an epoch that is still open locally, its own clock is slow.
-// It then closes the epoch immediately; otherwise all nodes would wait for the slowest clock.
+// A sequencer that learns that another sequencer has closed an epoch that is still open locally has a slow clock. It
+// then closes the epoch immediately; otherwise all nodes would wait for the slowest clock.
 type epochs struct {
 	r      *Replica
 	length time.Duration
@@ -119,7 +119,7 @@ func (e *epochs) hear(from geo.NodeID, last uint64) {
 	e.all = least
 	s := &e.r.scheduler
 	for {
-		// On an idle system most epochs are empty. So continue with the earliest epoch that has transactions.
+		// On an idle system most epochs are empty, so continue with the earliest epoch that has transactions.
 		next := e.all
 		for i := range e.inbox {
 			if m := e.inbox[i].Front(); m != nil {

@@ -30,7 +30,7 @@ var figures = slices.Concat(
 		},
 		{
 			Name: "log_fetches", Kind: protocol.Counter, Unit: "requests", Topic: protocol.AboutLogs,
-			Doc: "Times that the node asked for positions of the log that it missed.",
+			Doc: "Number of times that the node requested missing log positions.",
 		},
 		{
 			Name: "epoch_jumps", Kind: protocol.Counter, Unit: "epochs", Topic: protocol.AboutBatches,
@@ -38,7 +38,7 @@ var figures = slices.Concat(
 		},
 		{
 			Name: "void_batches", Kind: protocol.Counter, Unit: "batches", Topic: protocol.AboutBatches,
-			Doc: "Batches that got a place in the log without their data and were skipped, for each scheduler that held a part.",
+			Doc: "Batches that got a log position without their data and were skipped, counted by each scheduler that held a part.",
 		},
 	},
 )

@@ -21,7 +21,7 @@ const (
 
 // SubBatch carries the transactions of a batch that touch a scheduler's partition from a sequencer to that scheduler.
 // With ordering epochs, Batch is the epoch, and the message also states that the sequencer has closed all epochs up to
-// it.
+// Batch.
 type SubBatch struct {
 	Batch uint64
 	// Indexes are the transactions' indexes in the whole batch, ascending. An index and the batch's log position identify
@@ -97,7 +97,7 @@ func decodeSubBatch(body []byte, procs *txn.Registry) (*SubBatch, error) {
 		if err != nil {
 			return nil, err
 		}
-		// A distance alone is within the bound; their sum may not be.
+		// Each distance is within the bound, but their sum may not be.
 		if next > maxBatch {
 			return nil, fmt.Errorf("a batch of %d transactions is longer than %d", next, maxBatch)
 		}

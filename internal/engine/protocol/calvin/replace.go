@@ -11,8 +11,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// replaces is Engine.Replaces. It returns the nodes that can be lost: the log keeps a majority without each of them,
-// and another region has a copy. With ordering by epochs it returns none, because every node waits for all others.
+// replaces is Engine.Replaces. It returns the nodes without which the log still has a majority, if another region has a
+// copy of every batch. With ordering epochs it returns none, because every node waits for all others.
 func replaces(t *geo.Topology, p protocol.Params) (nodes []geo.NodeID) {
 	ordering := p.Word("ordering")
 	if ordering == orderingEpochs || batchlog.Copies(p) < 2 {

@@ -67,7 +67,7 @@ func (s *sequencer) submit(t *txn.Transaction) {
 func (s *sequencer) order(t *txn.Transaction) {
 	s.batch = append(s.batch, t)
 	if s.r.epochs != nil || s.entering {
-		return // the epoch's end closes the batch, or the end of entering
+		return // the end of the epoch, or enter, closes the batch
 	}
 	if s.interval == 0 || s.r.env.Buggify(closesEarly) {
 		s.r.env.Mark(unbatched)
@@ -77,7 +77,7 @@ func (s *sequencer) order(t *txn.Transaction) {
 	}
 }
 
-// expire closes batch number if its timer has fired before another event closed it.
+// expire closes the batch with this number, unless another event has closed it already.
 func (s *sequencer) expire(number uint64) {
 	if number == s.number && len(s.batch) > 0 && !s.entering {
 		s.close()
@@ -166,7 +166,7 @@ func (s *sequencer) distribute(batch uint64, everybody bool) batchlog.Set {
 		for _, n := range s.r.holders[q] {
 			s.r.env.Send(n, m)
 		}
-		// This node handles its own part directly. In epoch mode an empty own part has nothing to run.
+		// This node handles its own part directly. With ordering epochs, an empty part of this node has nothing to run.
 		if q == s.r.partition && (len(m.Txns) > 0 || !everybody) {
 			if s.r.epochs != nil {
 				s.r.epochs.arrive(s.r.self, m)

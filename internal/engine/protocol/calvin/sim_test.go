@@ -24,8 +24,8 @@ var settings = map[string]map[string]string{
 	"consensus, 2": {"ordering": "consensus", "batchCopies": "2"},
 }
 
-// For every topology, network and ordering, the copies stay equal, the sum of all money is constant, and the history
-// is strictly serializable. Every transaction is answered exactly once: the simulator panics on a second answer.
+// For every topology, network and ordering, the copies stay equal, the total balance is constant, and the history is
+// strictly serializable. Every transaction is answered exactly once: the simulator panics on a second answer.
 func TestSerializable(t *testing.T) {
 	for name, given := range settings {
 		t.Run(name, func(t *testing.T) { protocoltest.Serializable(t, calvin.Engine, given, 2) })
@@ -44,7 +44,7 @@ func TestReproducible(t *testing.T) {
 	}
 }
 
-// The median latency of every class and region is the law's, within 5%, on an unloaded system.
+// On an unloaded system, the median latency of every class and region is within 5% of the latency model.
 func TestLaw(t *testing.T) {
 	for name, given := range settings {
 		t.Run(name, func(t *testing.T) { protocoltest.Law(t, calvin.Engine, given) })
@@ -101,14 +101,14 @@ func TestRegionLost(t *testing.T) {
 	}
 }
 
-// Links between regions fail and recover at random.
+// The database stays correct while links between regions fail and recover at random.
 func TestCuts(t *testing.T) {
 	for name, given := range settings {
 		t.Run(name, func(t *testing.T) { protocoltest.Cuts(t, calvin.Engine, given, 4) })
 	}
 }
 
-// Extreme values of parameters and topologies.
+// The database works with extreme values of parameters and with topologies of unusual shape.
 func TestShapes(t *testing.T) {
 	t.Run("leader", func(t *testing.T) {
 		protocoltest.Shapes(t, calvin.Engine, []map[string]string{nil, {"batch": "0s"}, {"batch": "500ms"}})
@@ -161,7 +161,7 @@ func TestAbandonedBatchesBecomeVoid(t *testing.T) {
 	}
 }
 
-// Batches also become void when a region is merely disconnected from the leader for long. Their transactions are then
+// Batches also become void when a region is disconnected from the leader for a long time. Their transactions are then
 // ordered in later batches: each is executed and answered once.
 func TestCutOffBatchesComeAgain(t *testing.T) {
 	topology := simload.ThreeRegions(2)

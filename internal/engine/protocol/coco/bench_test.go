@@ -12,7 +12,7 @@ func BenchmarkCPU(b *testing.B) {
 	for _, mh := range []int{0, 50, 100} {
 		b.Run(fmt.Sprintf("MH%d", mh), func(b *testing.B) { protocoltest.BenchmarkCPU(b, coco.Engine, nil, mh, 0) })
 	}
-	// The clients of the benchmark try again without a pause, which a database that gives up without waiting answers by
-	// giving up again.
+	// The benchmark's clients retry without a pause. A database that aborts instead of waiting for locks would abort these
+	// retries again and again, so here the node retries with a backoff.
 	b.Run("MH50Hot100", func(b *testing.B) { protocoltest.BenchmarkCPU(b, coco.Engine, measured, 50, 100) })
 }

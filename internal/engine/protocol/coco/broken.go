@@ -22,17 +22,17 @@ const (
 var (
 	// CommittedInOneRegion commits an epoch when the nodes of the coordinator's region have voted.
 	CommittedInOneRegion = mistaken("coco-committed-in-one-region", ownRegion)
-	// AnsweredEarly answers a transaction when it was executed, and not when its epoch is committed.
+	// AnsweredEarly answers a transaction once it is executed, before its epoch is committed.
 	AnsweredEarly = mistaken("coco-answered-early", early)
-	// ForgottenCopy rolls an epoch that is aborted back on the first node alone.
+	// ForgottenCopy rolls back an aborted epoch on the first node only; the other nodes apply its writes.
 	ForgottenCopy = mistaken("coco-forgotten-copy", forgottenCopy)
 	// Unextended validates that the rows read have not changed, without extending the time up to which the read is valid.
 	Unextended = mistaken("coco-unextended", unextended)
-	// Unchecked locks rows whether they have changed since they were read or not.
+	// Unchecked locks rows without checking whether they have changed since the transaction read them.
 	Unchecked = mistaken("coco-unchecked", unchecked)
-	// RowsOnly validates of a scan the rows that it has met, and not that there are no others.
+	// RowsOnly validates the rows that a scan has returned, but not that the range contains no other rows.
 	RowsOnly = mistaken("coco-rows-only", rowsOnly)
-	// AppliedOnArrival writes what transactions have written in the order in which it arrives.
+	// AppliedOnArrival applies writes in order of arrival, instead of keeping the write with the latest time.
 	AppliedOnArrival = mistaken("coco-applied-on-arrival", arrival)
 	// Undrained votes for an epoch before the other nodes have executed their transactions.
 	Undrained = mistaken("coco-undrained", undrained)

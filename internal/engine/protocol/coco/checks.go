@@ -7,12 +7,14 @@ import (
 )
 
 var (
-	oneCoordinator = invariant.New("coco.one-coordinator", "a ballot has one coordinator")
-	ballotGrows    = invariant.New("coco.ballot-grows", "the ballot that a node has heard of, and that of its view, never go back")
-	oneEnd         = invariant.New("coco.one-end", "an epoch is committed everywhere, or aborted everywhere")
-	oneView        = invariant.New("coco.one-view", "a ballot has one view: its members, and the epoch that it goes on from")
-	primariesHave  = invariant.New("coco.primaries-have-rows", "a primary lacks no rows")
-	votesGrow      = invariant.New("coco.votes-grow", "a node votes for no epoch before one that it has voted for")
+	oneCoordinator = invariant.New("coco.one-coordinator", "a ballot has at most one coordinator")
+	ballotGrows    = invariant.New("coco.ballot-grows",
+		"the highest ballot that a node knows and the ballot of its view never decrease")
+	oneEnd  = invariant.New("coco.one-end", "an epoch is either committed at all nodes or aborted at all nodes")
+	oneView = invariant.New("coco.one-view",
+		"nodes agree on the view of a ballot: its members, last committed epoch and first epoch")
+	primariesHave = invariant.New("coco.primaries-have-rows", "a primary has all rows of its shards")
+	votesGrow     = invariant.New("coco.votes-grow", "the last epoch that a node has voted for never decreases")
 )
 
 // Check implements protocol.Checked.

@@ -1,7 +1,7 @@
-// Package coco is a database with one primary per partition that commits many transactions together: COCO (Y. Lu, X.
-// Yu, L. Cao and S. Madden, Epoch-based Commit and Replication in Distributed OLTP Databases, PVLDB 14(5), 2021).
-// Transactions run optimistically between the primaries of their rows, and copies are updated asynchronously. All
-// transactions of an epoch commit or abort together, by a single two-phase commit.
+// Package coco implements COCO (Y. Lu, X. Yu, L. Cao and S. Madden, Epoch-based Commit and Replication in Distributed
+// OLTP Databases, PVLDB 14(5), 2021): a database with one primary per partition that commits many transactions
+// together. Transactions run optimistically at the primaries of their rows, and the other copies are updated
+// asynchronously. All transactions of an epoch commit or abort together, by a single two-phase commit.
 //
 // Execution (transactions.go, section 4). The client's node reads all rows at their primaries in parallel. It then
 // locks the rows to be written, without waiting, and validates the rows that were only read. Finally it sends its
@@ -14,19 +14,20 @@
 // replication is drained. Once all nodes have voted, the epoch is committed. Only then do clients receive their
 // answers.
 //
-// Uncommitted writes. Writes of the running epoch are kept apart from the store, at primaries and copies alike, and are
-// applied to the store when the epoch commits. Discarding them rolls the epoch back.
+// Uncommitted writes. Primaries and copies keep the writes of the running epoch apart from the store, and apply them to
+// the store when the epoch commits. Discarding them rolls the epoch back.
 //
 // Failures (coordinator.go, section 3.3). The coordinator is the leader of a Raft group with one member in each region.
-// The group agrees on views. A view consists of the members, and the outcome of the epoch that a failure interrupted. A
-// new coordinator, or a coordinator that misses a node, asks all nodes for the last epoch that they voted for. A node
-// that answers no longer votes for an earlier coordinator. An epoch with the votes of all nodes is committed. An epoch
-// without them cannot have been committed, and is aborted at all nodes. Single epochs therefore need no agreement in
-// the group, and a coordinator's decision costs no round trip. The primary of a partition is the first member of the
-// view that holds the partition.
+// The group agrees on views. A view consists of the members, and the outcome of the epoch that a failure interrupted.
+// The primary of a partition is the first member of the view that holds the partition.
 //
-// Joining. A node that was omitted from the view because the node or its links were slow abandons its epoch. At the
-// start of a later epoch it receives the rows from the primaries.
+// A new coordinator, or a coordinator that misses a node, asks all nodes for the last epoch that they voted for. A node
+// that answers no longer votes for an earlier coordinator. If all nodes have voted for an epoch, the epoch is
+// committed. Otherwise it cannot have been committed, and is aborted at all nodes. Single epochs therefore need no
+// agreement in the group, and a coordinator's decision costs no round trip.
+//
+// Joining. A view may omit a node because the node or its links were slow. Such a node abandons its epoch. At the start
+// of a later epoch it joins, and the primaries send it the rows.
 //
 // Replacement (replace.go). A node that has lost its process and state is removed from the view immediately. It rejoins
 // as a new incarnation, which is a different member. The other nodes settle the epochs that its predecessor voted for,
@@ -37,8 +38,8 @@
 // that can partition does not guarantee that. Here, 2f+1 or more regions keep the rows, and a view has members in f+1
 // of them.
 //
-// Ranges. A scan is validated as the range that the procedure has examined, with the rows in it. Its read time also
-// applies to rows that are inserted into the range. This excludes phantoms.
+// Ranges. Validation of a scan covers the range that the procedure has examined and the rows in it. The read time of
+// the range also applies to rows that are inserted later, which excludes phantoms.
 package coco
 
 import (
@@ -164,10 +165,13 @@ func place(t *geo.Topology, p protocol.Params) geo.Layout {
 	return placed.Placed()
 }
 
-// tolerates is Engine.Tolerates: any f regions. A member that campaigns without success doubles its wait for the next
-// campaign, and a coordinator whose round failed doubles its wait for other nodes. A transaction is answered with the
-// second epoch at the latest: the epoch in progress is followed by the transaction's own epoch. An epoch lasts as long
-// as its longest transaction. The number of retries at a node is not bounded.
+// tolerates is Engine.Tolerates: any f regions. Settles allows for failed rounds: a member that campaigns without
+// success doubles its wait for the next campaign, and a coordinator whose round failed doubles its wait for other
+// nodes.
+//
+// A transaction is answered with the second epoch at the latest: the epoch in progress, and then the transaction's own
+// epoch. An epoch lasts as long as its longest transaction. The number of retries at a node is not bounded, so Settles
+// and Answers are 0 if nodes retry.
 func tolerates(t *geo.Topology, p protocol.Params) protocol.Tolerance {
 	f := faults(t, p)
 	if f == 0 {
@@ -180,7 +184,7 @@ func tolerates(t *geo.Topology, p protocol.Params) protocol.Tolerance {
 	}
 	rtt := t.LongestRTT()
 	s.Settles = 8*electionAfter(p, rtt) + 4*silentAfter(p, rtt) + 10*rtt
-	step := p.Duration("epoch") + 2*rtt // two steps to read, lock or validate, and half a round trip to end the epoch
+	step := p.Duration("epoch") + 2*rtt // two round trips: to read, and to lock or validate
 	if p.Word("interactive") == "true" {
 		step += 2 * rtt // to read the rows one by one
 	}

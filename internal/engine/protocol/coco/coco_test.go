@@ -19,7 +19,7 @@ func regions(n int) *geo.Topology {
 	return simload.Topology(1, 1, delays)
 }
 
-// 2f+1 regions elect a coordinator, and fewer are refused by an error that says what would be right.
+// CheckTopology refuses topologies with fewer than 2f+1 regions. The error names the values that would be valid.
 func TestTopologies(t *testing.T) {
 	for _, tc := range []struct {
 		regions int
@@ -52,7 +52,7 @@ func TestTopologies(t *testing.T) {
 	}
 }
 
-// Parameters that mean nothing are refused, by name, with what would be right.
+// Resolve refuses unknown parameters and invalid values, and names the parameter.
 func TestRefusedParameters(t *testing.T) {
 	for name, value := range map[string]string{
 		"epoch": "0s", "f": "4", "copies": "Some", "concurrency": "Optimistic", "retry": "Never", "interactive": "yes", "heartbeat": "1ms", "wait": "1s",
@@ -63,7 +63,8 @@ func TestRefusedParameters(t *testing.T) {
 	}
 }
 
-// A cell is held by all regions, or by its home and the regions that follow. Its first node at home is the primary.
+// A cell is held by all regions, or by its home and the regions that follow. The first node of its home region is the
+// primary.
 func TestPlace(t *testing.T) {
 	for copies, want := range map[string][]geo.NodeID{"All": {3, 0, 1, 2, 4}, "Majority": {3, 0, 4}} {
 		l := place(regions(5), protocoltest.Params(t, Engine, map[string]string{"copies": copies, "f": "1"}))
@@ -77,15 +78,15 @@ func known(k txn.Key, version uint64) []Expected {
 	return []Expected{{Key: k, Version: version, Known: true}}
 }
 
-// A row is locked by one transaction at a time, in the version that the transaction has read. Its new version has a
-// time after all known readers.
+// A row is locked by one transaction at a time, and only in the version that the transaction has read. The new version
+// has a later time than all known reads of the row.
 func TestLocksAndClocks(t *testing.T) {
 	k := simload.Key(1)
 	a, b := run{0, 1}, run{1, 1}
 	for name, tc := range map[string]struct {
 		logical bool
-		want    Verdict // of a reader at time 3 of a row that is locked
-		least   uint64  // at which a row may be written that was read at time 3
+		want    Verdict // verdict for a reader at time 3 of a locked row
+		least   uint64  // earliest time at which a row that was read at time 3 may be written
 	}{
 		"logical":  {true, ReadLocked, 4},
 		"physical": {false, ReadLocked, 1},
@@ -129,7 +130,8 @@ func TestLocksAndClocks(t *testing.T) {
 	}
 }
 
-// A range read stays valid while the range has the same rows. Rows inserted into it get a time after its readers.
+// A range read stays valid while the range has the same rows. Rows inserted into the range get a later time than its
+// reads.
 func TestRanges(t *testing.T) {
 	key := func(n int) txn.Key { return simload.GroupKey(1, uint8(n)) }
 	e := newRows(store.NewHash(), true, none)

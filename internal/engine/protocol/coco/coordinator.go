@@ -20,7 +20,7 @@ const (
 	collecting
 	// proposing: a proposed view awaits agreement by the Raft group.
 	proposing
-	// executing: an epoch runs and was not stopped yet.
+	// executing: an epoch runs and has not been stopped yet.
 	executing
 	// voting: the epoch was stopped, and the votes of some members are outstanding.
 	voting
@@ -57,9 +57,9 @@ type coordinator struct {
 	awake time.Duration
 	// vain counts the rounds since this node last learned of a committed epoch, under any coordinator.
 	vain int
-	// joining are the nodes outside the view that know that they are outside.
+	// joining[n] is set if node n is outside the view and knows that it is outside.
 	joining []bool
-	// ready are the joining new incarnations of the view that have reported that they have their rows.
+	// ready[n] is set once node n, a new incarnation that joins in the view, has reported that it has its rows.
 	ready []bool
 	terms int64
 }
@@ -92,10 +92,10 @@ func coordinators(t *geo.Topology) (nodes []geo.NodeID) {
 	return nodes
 }
 
-// electionAfter returns the silence of a coordinator after which another one is elected; silentAfter returns the
-// silence after which another node is omitted from the view.
+// electionAfter returns how long a coordinator may be silent before the Raft group elects another coordinator.
+// silentAfter returns how long any other node may be silent before the coordinator omits it from the view.
 func electionAfter(p protocol.Params, longest time.Duration) time.Duration {
-	// One and a half heartbeats tolerate a late one; the two round trips cover a vote request and its answer.
+	// Allow for a heartbeat that is late by half an interval. Two round trips cover a vote request and its answer.
 	return p.Duration("heartbeat")*3/2 + 2*longest
 }
 
@@ -133,12 +133,12 @@ func (c *coordinator) hear(n geo.NodeID) {
 	c.heard[n] = c.r.env.Now()
 }
 
-// wake records that this node is running. A coordinator checks for silent nodes three times per timeout. If it has done
-// nothing for two of these periods, it was paused or its clock jumped, so the silence of the other nodes is not real.
+// wake records that this node is running. A coordinator checks for silent nodes three times per timeout. A gap of two
+// of these periods without any check or message means that this node was paused or its clock jumped.
 func (c *coordinator) wake() {
 	now := c.r.env.Now()
-	// This node was paused or its clock jumped, so all times in heard are stale. Without a reset, every other node would
-	// count as silent and be excluded.
+	// After a pause or a clock jump, all times in heard are stale. Without a reset, the coordinator would exclude every
+	// other node as silent.
 	if now-c.awake > 2*(c.timeout/3) {
 		for n := range c.heard {
 			c.heard[n] = now
@@ -148,14 +148,14 @@ func (c *coordinator) wake() {
 }
 
 // silent reports whether a node has been silent for longer than the timeout. The timeout doubles with each round after
-// the first in which no epoch was committed. Otherwise no epoch would commit in a network in which lost packets delay
-// other messages by more than the timeout.
+// the first in which no epoch was committed. Otherwise no epoch would ever commit in a network that delays messages by
+// more than the timeout, for example because of lost packets.
 func (c *coordinator) silent(n geo.NodeID) bool {
 	return n != c.r.self && c.r.env.Now()-c.heard[n] >= c.timeout<<min(max(0, c.vain-1), maxVain)
 }
 
-// collect starts a ballot: it asks all nodes for their states. A node heard from since the last check has the whole
-// timeout to answer.
+// collect starts a ballot: it asks all nodes for their states. The timeout starts again for a node that has sent a
+// message within the last third of it.
 func (c *coordinator) collect() {
 	now := c.r.env.Now()
 	for n := range c.heard {
@@ -177,7 +177,7 @@ func (c *coordinator) collect() {
 
 // state handles a node's answer to Collect.
 func (c *coordinator) state(from geo.NodeID, m *State) {
-	// States of an earlier ballot do not include a promise to ignore the ballots in between.
+	// A State of an earlier ballot promises less: its sender may still vote for a coordinator with a ballot in between.
 	if c.stage == collecting && m.Ballot == c.ballot {
 		c.states[from] = m
 		c.form()
@@ -191,18 +191,21 @@ func (c *coordinator) form() {
 	}
 }
 
-// next returns a view of the nodes that have answered, or nil while it must wait for a member of the last view. An
-// epoch that all these members have voted for is committed, because the earlier coordinator may have announced the
-// commit. An epoch that one of them has not voted for was not committed and is aborted. A node that lacks rows
-// afterwards joins. A new incarnation has no rows, and its predecessor's vote does not count as its own.
+// next returns a view of the nodes that have answered, or nil while it must wait for a member of the last view. The
+// view commits an epoch that all these members have voted for, because the earlier coordinator may have announced the
+// commit. It aborts an epoch that one of these members has not voted for, because such an epoch cannot have been
+// committed.
+//
+// A node that lacks rows after this decision joins. A new incarnation has no rows, and its predecessor's vote does not
+// count as its own.
 func (c *coordinator) next() *View {
 	v := &View{Ballot: c.ballot}
 	first := true
 	for n := range geo.NodeID(len(c.states)) {
 		s, member := c.states[n], c.latest.has(n)
 		if s == nil {
-			// A member that may still run could have voted for an epoch that the old coordinator committed. Only silence permits
-			// a view without it.
+			// A member that may still run could have voted for an epoch that the old coordinator committed. The view may omit
+			// such a member only after its silence has exceeded the timeout.
 			if member && !c.silent(n) {
 				c.r.env.Mark(memberAwaited)
 				return nil
@@ -210,7 +213,8 @@ func (c *coordinator) next() *View {
 			continue
 		}
 		v.Members = append(v.Members, n)
-		// The predecessor of a new incarnation voted, and its copy is lost: this node cannot confirm the vote.
+		// The member's predecessor may have voted, but its copy is lost, and the new incarnation does not know about the
+		// vote. It therefore does not count as a member of the last view.
 		if member && c.lost(n) {
 			c.r.env.Mark(voteNotCounted)
 			member = false
@@ -227,7 +231,8 @@ func (c *coordinator) next() *View {
 		}
 	}
 	for _, n := range v.Members {
-		// Such a node lacks commits or has an incomplete copy, so it receives rows before it may serve them.
+		// A node without all commits up to v.Committed, or with an incomplete copy, must receive rows before it may serve
+		// them.
 		if s := c.states[n]; s.Base == 0 || s.Epoch != v.Committed && s.Base != v.Committed {
 			c.r.env.Mark(stateLacking)
 			v.Joining = append(v.Joining, n)
@@ -240,8 +245,8 @@ func (c *coordinator) next() *View {
 	return v
 }
 
-// covers reports whether a view has, for each shard, a member with the shard's rows, and members in f+1 regions that
-// hold the shard. Joining nodes count among the latter: they receive the rows before an epoch is committed, so a copy
+// covers reports whether each shard has a complete copy at a member of the view, and members in f+1 regions that hold
+// it. Joining members count towards the f+1 regions: they receive the rows before an epoch is committed, so a copy
 // survives the loss of f regions.
 func (c *coordinator) covers(v *View) bool {
 	if !c.covered(v, true) {
@@ -251,7 +256,7 @@ func (c *coordinator) covers(v *View) bool {
 	return true
 }
 
-// covered is covers, with or without the joining nodes.
+// covered is covers without the coverage mark. If joining is false, joining members do not count.
 func (c *coordinator) covered(v *View, joining bool) bool {
 	t, l := c.r.topology, &c.r.layout
 	regions := make([]bool, len(t.Regions))
@@ -282,7 +287,8 @@ func (c *coordinator) propose(v *View) {
 	// Skip one epoch: the old coordinator may have announced epoch Committed+1, and some members may run it already.
 	v.First = max(v.Committed+1, c.latest.First) + 1
 	v.Aborted = append(slices.Clone(c.latest.Aborted), v.First-1)
-	// The list stays bounded. A node that was disconnected for longer reports its clients an unknown outcome.
+	// Bound the list. A node that was disconnected for longer than the list covers reports unknown outcomes to its
+	// clients.
 	if n := len(v.Aborted); n > maxAborted {
 		v.Aborted = v.Aborted[n-maxAborted:]
 	}
@@ -298,7 +304,7 @@ func (c *coordinator) apply(entry []byte) {
 		return
 	}
 	c.latest = v
-	// An earlier round or another coordinator proposed this view, and announces it.
+	// This node did not propose the view in its current ballot, so it does not announce the view.
 	if c.stage != proposing || v.Ballot != c.ballot {
 		c.r.env.Mark(viewOfAnother)
 		return
@@ -323,7 +329,7 @@ func (c *coordinator) restore(snapshot []byte) {
 	}
 }
 
-// begin records that an epoch starts, which the coordinator announces to the members.
+// begin records the start of an epoch and sets the timer for its end. The caller announces the epoch to the members.
 func (c *coordinator) begin(epoch uint64) {
 	c.stage, c.epoch, c.voted = executing, epoch, 0
 	clear(c.votes)
@@ -332,7 +338,7 @@ func (c *coordinator) begin(epoch uint64) {
 
 // expire stops an epoch at the end of its interval.
 func (c *coordinator) expire(epoch uint64) {
-	// The timer belongs to an epoch that a new view or an earlier stop has replaced.
+	// Ignore the timer if a new view has replaced its epoch, or if the epoch is already stopped.
 	if c.stage != executing || c.epoch != epoch {
 		return
 	}
@@ -358,12 +364,12 @@ func (c *coordinator) vote(from geo.NodeID, m *Vote) {
 }
 
 // decide commits an epoch that all members have voted for, and starts the next one. It changes the view if nodes want
-// to join, or if joined nodes have received their rows and may become primaries. No node joins while a joining node
-// still waits for rows.
+// to join, or if joined nodes have received their rows and may become primaries.
 func (c *coordinator) decide() {
 	c.vain = 0
 	change := slices.Contains(c.joining, true) || len(c.latest.Joining) > 0
-	// While joined members still wait for rows, further changes of the view would restart their transfer.
+	// A change of the view would restart the transfer to new incarnations that still wait for rows, so wait for them
+	// first.
 	if change && !slices.ContainsFunc(c.latest.Joining, c.lacksRows) {
 		c.ballot++
 		v := &View{Ballot: c.ballot, Committed: c.epoch}
@@ -397,7 +403,7 @@ func (c *coordinator) ownRegionVoted() bool {
 
 // alive handles a node's heartbeat. A node that knows that it is outside the view joins with the next view.
 func (c *coordinator) alive(from geo.NodeID, m *Alive) {
-	// A heartbeat of an older ballot may be from before this view, in which the sender is a member.
+	// A sender with an older ballot may not know yet that this view omits it.
 	if (c.stage == executing || c.stage == voting) && m.Ballot == c.ballot && !c.latest.has(from) {
 		c.joining[from] = true
 		c.r.env.Mark(nodeReturns)
@@ -411,13 +417,13 @@ func (c *coordinator) watch(term uint64) {
 		return
 	}
 	c.wake()
-	// Three checks per timeout bound the detection delay to four thirds of it.
+	// With three checks per timeout, silence is detected within four thirds of the timeout.
 	c.r.env.After(c.timeout/3, protocol.Timer{Kind: watchTimer, Arg: term})
 	switch {
-	// A silent member may have become silent for long enough since the last state arrived.
+	// A member that has not answered may have exceeded the timeout since the last State arrived.
 	case c.stage == collecting:
 		c.form()
-	// While a proposal is with the group, a new ballot could not undo it. Wait for its outcome.
+	// A new ballot could not withdraw the view that the group is deciding on, so wait for the decision first.
 	case c.stage != proposing && (slices.ContainsFunc(c.latest.Members, c.silent) || c.r.env.Buggify(impatient)):
 		c.r.env.Mark(memberSilent)
 		c.collect()

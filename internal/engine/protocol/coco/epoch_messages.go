@@ -85,7 +85,8 @@ func (m *Snapshot) String() string {
 	return s
 }
 
-// Turn is the common part of the messages between the coordinator and the members of a view about an epoch.
+// Turn identifies an epoch in a ballot. It is a part of every message between the coordinator and the members of a view
+// about an epoch.
 type Turn struct{ Ballot, Epoch uint64 }
 
 func (t Turn) size() int { return codec.SizeUvarint(t.Ballot) + codec.SizeUvarint(t.Epoch) }
@@ -178,18 +179,18 @@ func (m *State) String() string {
 // View lists the members from an epoch on. The Raft group of the regions agrees on views.
 type View struct {
 	Ballot uint64
-	// Committed is the last committed epoch before the view, First the view's first epoch. The epochs in between were
-	// aborted: a node that was not asked may have started the last of them.
+	// Committed is the last committed epoch before the view, and First is the view's first epoch. The epochs in between
+	// were aborted. Epoch First-1 is skipped, because a node that was not asked may have started it.
 	Committed, First uint64
 	// Members are the view's members, ascending. Members in Joining first receive the rows.
 	Members, Joining []geo.NodeID
-	// Incarnations are the incarnations of Members, in the same order; nil where all are the first.
+	// Incarnations are the incarnations of Members, in the same order; nil if all are first incarnations.
 	Incarnations []uint32
 	// Aborted are the epochs that views have aborted, ascending, up to the number that views remember.
 	Aborted []uint64
 }
 
-// has reports whether a node is a member, and joins whether it is a joining member.
+// has reports whether node n is a member. joins reports whether it is a joining member.
 func (v *View) has(n geo.NodeID) bool { return slices.Contains(v.Members, n) }
 
 func (v *View) joins(n geo.NodeID) bool { return slices.Contains(v.Joining, n) }
@@ -322,7 +323,7 @@ func readNodes(r *codec.Reader) []geo.NodeID {
 	return nodes
 }
 
-// Alive is a node's heartbeat for the coordinator: the last ballot that it knows of.
+// Alive is a node's heartbeat for the coordinator, with the highest ballot that the node knows.
 type Alive struct{ Ballot uint64 }
 
 // Kind implements protocol.Message.
@@ -351,8 +352,8 @@ func (m *Ready) AppendTo(b []byte) []byte { return codec.AppendUvarint(b, m.Ball
 
 func (m *Ready) String() string { return fmt.Sprintf("has its rows in ballot %d", m.Ballot) }
 
-// Missed reports to the coordinator that another view is needed. In the ballot's view, the sender did not yet know of a
-// new incarnation, and its messages to the predecessor are lost.
+// Missed reports to the coordinator that another view is needed. In the ballot's view, the sender had sent messages to
+// a member before it learned of the member's new incarnation. These messages went to the predecessor and are lost.
 type Missed struct{ Ballot uint64 }
 
 // Kind implements protocol.Message.

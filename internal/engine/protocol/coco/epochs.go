@@ -119,16 +119,17 @@ func (r *Replica) deliver(from geo.NodeID, m epochal) {
 }
 
 // current reports whether a coordinator's message about an epoch is valid: its ballot is the ballot of the view, and
-// this node knows no higher one.
+// this node knows no higher ballot.
 func (r *Replica) current(t Turn) bool {
-	// A node that has promised a higher ballot must not follow the old coordinator, whose decision the new one may not
-	// know.
+	// A node that has promised a higher ballot must not follow the old coordinator, because the new coordinator may not
+	// know the old coordinator's decisions.
 	return r.phase != outside && t.Ballot == r.ballot && t.Ballot == r.view.Ballot
 }
 
 // start handles Start: it commits the running epoch, for which this node has voted, and starts the next epoch.
 func (r *Replica) start(m *Start) {
-	// Only the next epoch follows the running one: skipping an epoch would commit one for which this node has not voted.
+	// Start of epoch e+1 commits epoch e. If e were not the running epoch, this node would commit an epoch that it has not
+	// voted for.
 	if !r.current(m.Turn) || m.Epoch != r.epoch+1 {
 		return
 	}
@@ -187,12 +188,13 @@ func (r *Replica) drain() {
 			r.send(n, done)
 		}
 	}
-	// One vote for each epoch and ballot. After a promise to a higher ballot a vote must not count for the old coordinator.
+	// Vote once per epoch, and only in the view's ballot: after a promise to a higher ballot, a vote must not count for
+	// the old coordinator.
 	if r.phase != drained || r.voted == r.epoch || r.ballot != r.view.Ballot {
 		return
 	}
-	// A vote promises that this copy can commit: it has its rows, and Done from every member shows that all writes have
-	// arrived.
+	// A vote promises that this copy can commit. Done from every member shows that all writes of the epoch have arrived.
+	// The rows of earlier epochs must be complete, except at a new incarnation that votes during its transfer.
 	if (len(r.awaiting) == 0 || r.late) && (r.doneBy == len(r.view.Members) || r.mistake == undrained) {
 		r.voted = r.epoch
 		r.send(r.epochs.coordinator, &Vote{Turn{r.ballot, r.epoch}})
@@ -222,7 +224,7 @@ func (r *Replica) enter(from geo.NodeID, v *View) {
 	member, joins := v.has(r.self) && v.incarnation(r.self) == r.incarnation(), v.joins(r.self)
 	if r.phase != outside {
 		r.env.Mark(settled)
-		// Close the old epoch before the view changes: settle judges it by the votes and rows of the old view.
+		// Close the old epoch before the view changes: settle uses the votes and rows of the old view.
 		r.settle(v)
 	}
 	r.view = v
@@ -261,7 +263,7 @@ func (r *Replica) enter(from geo.NodeID, v *View) {
 }
 
 // settle closes the running epoch with the outcome in a view. A node that was omitted from the view and has not voted
-// for the epoch may lack some of its writes.
+// for the epoch may lack some of the epoch's writes.
 func (r *Replica) settle(v *View) {
 	_, aborted := slices.BinarySearch(v.Aborted, r.epoch)
 	switch {
@@ -289,7 +291,7 @@ func (r *Replica) settle(v *View) {
 	default:
 		r.answer()
 	}
-	// Locks and uncommitted writes of the closed epoch must not reach the next one, whose logical times restart.
+	// Locks and uncommitted writes of the closed epoch must not reach the next epoch, whose logical times restart.
 	r.rows.forget()
 }
 
@@ -297,11 +299,11 @@ func (r *Replica) settle(v *View) {
 // complete, the node has the same state as the other nodes.
 func (r *Replica) join(m *Snapshot) {
 	first, awaited := r.awaiting[m.Shard]
-	// A late piece of an earlier view, or a repeated one, would overwrite newer rows.
+	// A late piece of an earlier view, or a repeated piece, would overwrite newer rows.
 	if !awaited {
 		return
 	}
-	// The old rows of the shard go first: a row that was deleted since is not in the snapshot and would survive.
+	// Delete the shard's old rows first: a row that was deleted in the meantime is not in the snapshot and would survive.
 	if first {
 		r.rows.drop(&r.layout, m.Shard)
 	}

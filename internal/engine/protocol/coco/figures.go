@@ -17,7 +17,7 @@ var figures = []protocol.Figure{
 	},
 	{
 		Name: "conflicts_write_changed", Kind: protocol.Counter, Unit: "attempts", Topic: protocol.AboutConflicts,
-		Doc: "Attempts aborted because a row to be written was not the version that was read.",
+		Doc: "Attempts aborted because a row to be written had another version than the one that was read.",
 	},
 	{
 		Name: "conflicts_read_locked", Kind: protocol.Counter, Unit: "attempts", Topic: protocol.AboutConflicts,
@@ -25,15 +25,15 @@ var figures = []protocol.Figure{
 	},
 	{
 		Name: "conflicts_read_changed", Kind: protocol.Counter, Unit: "attempts", Topic: protocol.AboutConflicts,
-		Doc: "Attempts aborted because a row that was only read had another version.",
+		Doc: "Attempts aborted because a row that was only read had changed its version.",
 	},
 	{
 		Name: "retries", Kind: protocol.Counter, Unit: "attempts", Topic: protocol.AboutConflicts,
-		Doc: "Attempts that the node made again.",
+		Doc: "Attempts that the node retried.",
 	},
 	{
 		Name: "writes", Kind: protocol.Counter, Unit: "messages", Topic: protocol.AboutLogs,
-		Doc: "Messages with writes that the node took as a primary or a copy.",
+		Doc: "Messages with writes that the node accepted as a primary or a copy.",
 	},
 	{Name: "epochs", Kind: protocol.Counter, Unit: "epochs", Topic: protocol.AboutBatches, Doc: "Epochs committed."},
 	{
@@ -42,7 +42,7 @@ var figures = []protocol.Figure{
 	},
 	{
 		Name: "views", Kind: protocol.Counter, Unit: "views", Topic: protocol.AboutRecovery,
-		Doc: "Views that the node took part in.",
+		Doc: "Views that the node was a member of.",
 	},
 	{
 		Name: "exclusions", Kind: protocol.Counter, Unit: "views", Topic: protocol.AboutRecovery,
@@ -54,6 +54,6 @@ var figures = []protocol.Figure{
 	},
 	{
 		Name: "coordinator_terms", Kind: protocol.Counter, Unit: "terms", Topic: protocol.AboutRecovery,
-		Doc: "Terms of coordinators that the node has heard of.",
+		Doc: "Terms of coordinators that the node knows of.",
 	},
 }

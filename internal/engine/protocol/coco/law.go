@@ -11,9 +11,11 @@ import (
 // phases is the number of points of an epoch that law samples.
 const phases = 400
 
-// law is Engine.Law: the median over all arrival times of a transaction that reads and writes a row of each home, on an
-// otherwise idle system. A cycle opens when the coordinator starts an epoch and closes when it has the votes. A
-// transaction that arrives while the epoch runs at its node starts immediately, and may prolong the epoch; any other
+// law is Engine.Law: the median, over all arrival times, of the latency of a transaction that reads and writes a row of
+// each home, on an otherwise idle system. A cycle lasts from the coordinator's start of an epoch until the coordinator
+// has all votes.
+//
+// A transaction that arrives while the epoch runs at its node starts immediately, and may prolong the epoch. Any other
 // transaction starts with the next epoch. The client is answered when the node learns that the transaction's epoch is
 // committed.
 func law(t *geo.Topology, p protocol.Params, c geo.Region, homes []geo.Region) time.Duration {
@@ -39,7 +41,7 @@ func law(t *geo.Topology, p protocol.Params, c geo.Region, homes []geo.Region) t
 			execution := reads + locks
 			empty := epochs.length(node, 0)
 			for i := range time.Duration(phases) {
-				after := empty * i / phases // since the node has heard of the epoch's begin
+				after := empty * i / phases // time from the start of the epoch at the node to the arrival
 				if after < interval {
 					all = append(all, epochs.length(node, after+execution)-after)
 				} else {
@@ -52,16 +54,16 @@ func law(t *geo.Topology, p protocol.Params, c geo.Region, homes []geo.Region) t
 	return t.RTT(c, c) + all[len(all)/2]
 }
 
-// cycles models the epochs of a system in which at most a single node executes transactions.
+// cycles models the epochs of a system in which at most one node executes transactions.
 type cycles struct {
 	topology *geo.Topology
 	interval time.Duration
-	// back is, by node, the time from when the node is drained until the coordinator has the votes of all nodes notified
-	// by it.
+	// back[x] is the time from the moment when node x notifies all nodes that it is drained until the coordinator has the
+	// votes that wait for this notification.
 	back []time.Duration
 }
 
-// firstCoordinator is the node that begins epochs and ends them, as long as it lives.
+// firstCoordinator is the coordinator of a database without failures.
 const firstCoordinator = geo.NodeID(0)
 
 func newCycles(t *geo.Topology, interval time.Duration) *cycles {

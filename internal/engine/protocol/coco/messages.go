@@ -57,7 +57,7 @@ const (
 	LockHeld
 	// WriteChanged: a row to be written no longer has the version that was read.
 	WriteChanged
-	// ReadLocked: a transaction that may write earlier has locked a row that was read.
+	// ReadLocked: a row that was read is locked by a transaction that may write it at or before the time of the read.
 	ReadLocked
 	// ReadChanged: a row that was read has another version.
 	ReadChanged
@@ -250,7 +250,8 @@ type ExpectedRange struct {
 	Rows []Expected
 }
 
-// seen returns the part of the range that the transaction has seen: with a limit, it ends at the last row.
+// seen returns the part of the range that the transaction has seen. If the scan reached its limit, this part ends at
+// the last row found.
 func (r *ExpectedRange) seen() txn.Range {
 	seen := txn.Range{From: r.From, To: r.To}
 	if n := len(r.Rows); n > 0 && n == r.Limit {
@@ -345,7 +346,7 @@ func (m *Write) String() string {
 	return fmt.Sprintf("write for %v, %v at %d:%s", m.Attempt, m.Writer, m.At, raftgroup.WritesString(m.Writes))
 }
 
-// Unlock notifies a primary that an attempt at a transaction was abandoned.
+// Unlock notifies a primary that an attempt at a transaction was abandoned, so that the primary releases its locks.
 type Unlock struct{ Attempt }
 
 // Kind implements protocol.Message.

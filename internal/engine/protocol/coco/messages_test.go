@@ -11,7 +11,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/protocoltest"
 )
 
-// sampleMessages has every kind of message, empty and full.
+// sampleMessages returns messages of every kind, both empty and with all fields set.
 func sampleMessages() map[string]protocol.Message {
 	k, ordered := simload.Key(300), simload.GroupKey(3, 9)
 	a, turn := Attempt{1 << 40, 300}, Turn{7 << roundBits, 300}
@@ -54,7 +54,7 @@ func TestCodec(t *testing.T) {
 	protocoltest.Codec(t, sampleMessages(), protocoltest.All(decode, simload.Procedures))
 }
 
-// Bodies that no message has are refused.
+// decode refuses bodies that no valid message encodes to.
 func TestRefusedMessages(t *testing.T) {
 	k := simload.Key(1)
 	for name, m := range map[string]protocol.Message{

@@ -12,33 +12,34 @@ import (
 )
 
 // A node that has lost its process and state rejoins as a new incarnation, which is a different member of views. Its
-// predecessor may have voted for an epoch, and the new incarnation does not know about that vote. Therefore no node
-// asks it for votes of a view that does not include it. A coordinator that learns of a new incarnation closes the epoch
-// with a view in which the incarnation joins. A view starts with an epoch that no node can have started, so two
-// incarnations never share an epoch, and their attempts and messages are never confused.
+// predecessor may have voted for an epoch, and the new incarnation does not know about that vote. Therefore a
+// coordinator never counts a vote of the new incarnation for a view that does not include it. A coordinator that learns
+// of a new incarnation closes the epoch with a view in which the incarnation joins. A view starts with an epoch that no
+// node can have started, so two incarnations never share an epoch, and their attempts and messages are never confused.
 //
 // Primaries send a new incarnation its rows in pieces (package statetransfer). If enough other nodes have the rows of
 // each shard, epochs do not wait for the transfer: the new incarnation votes for epochs whose writes it has. Rows that
 // arrive later do not overwrite these writes. It can become a primary once it has all rows.
 
-// replacement is a node's state of lost nodes and of transfers to new incarnations.
+// replacement is a node's knowledge of lost nodes, and its state of transfers to new incarnations.
 type replacement struct {
 	// incarnations is the latest known incarnation of each node.
 	incarnations []uint32
-	// missed is set if messages of the running epoch to a member were lost with the member's predecessor. This node then
-	// does not report that it has sent all its messages of the epoch.
+	// missed is set if this node sent messages of the running epoch to a member's predecessor, where they were lost. This
+	// node then does not send Done for the epoch.
 	missed bool
 	// late is set if this node votes although it waits for rows.
 	late bool
 	// sender sends rows. outgoing are the unfinished transfers, by receiving node.
 	sender   *statetransfer.Sender
 	outgoing map[geo.NodeID]*transfer
-	// receivers take rows, by sender. early are transfers of views that this node does not know yet.
+	// receivers assemble the rows that primaries send, by sender. early are transfers of views that this node does not
+	// know yet.
 	receivers map[geo.NodeID]*statetransfer.Receiver
 	early     []transfer
 }
 
-// transfer identifies the rows that a member needs from one primary at the start of an epoch.
+// transfer holds the rows that one primary sends to a new incarnation, as of the start of an epoch.
 type transfer struct {
 	epoch uint64
 	data  []byte
@@ -109,8 +110,8 @@ func (r *Replica) Replaced(n geo.NodeID, incarnation uint32) {
 	r.finish()
 }
 
-// FullyReplicated implements protocol.Rejoiner: all nodes are in the view, with their rows, and all vote in the group
-// of the regions.
+// FullyReplicated implements protocol.Rejoiner: all nodes are in the view, with their rows, and the Raft group has all
+// its members.
 func (r *Replica) FullyReplicated() bool {
 	return r.phase != outside && len(r.awaiting) == 0 && r.full(r.view) && r.coordination.whole()
 }
@@ -120,7 +121,8 @@ func (r *Replica) full(v *View) bool {
 	return len(v.Members) == r.topology.Nodes() && len(v.Joining) == 0 && slices.Equal(v.Incarnations, r.incarnationsOf(v.Members))
 }
 
-// whole reports whether the group has all its members, and no view of fewer nodes is agreed on or may be.
+// whole reports whether the Raft group has all its members, the latest view includes all nodes, and no other view is
+// pending.
 func (c *coordinator) whole() bool {
 	if c.group == nil {
 		return true
@@ -131,7 +133,7 @@ func (c *coordinator) whole() bool {
 	return c.group.FullyReplicated() && c.r.full(c.latest) && !c.group.Awaits(func(entry []byte) bool { return len(entry) > 0 })
 }
 
-// lost reports whether a member of the last view has lost its state since.
+// lost reports whether member n of the latest view has lost its state since the view was proposed.
 func (c *coordinator) lost(n geo.NodeID) bool { return c.latest.incarnation(n) != c.r.incarnations[n] }
 
 // replaced records a new incarnation. If the predecessor is a member of the view, the view is replaced. Otherwise the
@@ -160,20 +162,21 @@ func (c *coordinator) takeReady(from geo.NodeID, m *Ready) {
 	}
 }
 
-// missed handles a member's report that its messages to another member are lost: the epoch cannot finish.
+// missed handles a member's report that its messages to another member are lost. The epoch cannot finish, so missed
+// starts a new ballot.
 func (c *coordinator) missed(m *Missed) {
 	if (c.stage == executing || c.stage == voting) && m.Ballot == c.ballot {
 		c.collect()
 	}
 }
 
-// late reports whether a joining node votes before it has its rows. Only a new incarnation does, and only if the other
-// members suffice without it.
+// late reports whether joining node n votes before it has its rows. Only a new incarnation does so, and only if the
+// view covers all shards without joining members.
 func (c *coordinator) late(v *View, n geo.NodeID) bool {
 	return v.joins(n) && v.incarnation(n) > 0 && c.covered(v, false)
 }
 
-// lacksRows reports whether a node of the last view joins, votes, and still waits for rows.
+// lacksRows reports whether node n votes in the latest view as a joining member and still waits for rows.
 func (c *coordinator) lacksRows(n geo.NodeID) bool { return !c.ready[n] && c.late(c.latest, n) }
 
 // beginTransfers starts to send the rows of the shards for which this node is the primary to joining new incarnations.
@@ -202,7 +205,7 @@ func (r *Replica) beginTransfers() {
 	}
 }
 
-// cancelTransfers cancels the transfers of the last view.
+// cancelTransfers cancels the transfers of the previous view.
 func (r *Replica) cancelTransfers() {
 	for n := range r.outgoing {
 		r.cancel(n)
@@ -230,7 +233,8 @@ func (r *Replica) acknowledged(from geo.NodeID, m *statetransfer.Ack) {
 	}
 }
 
-// awaitTransfers discards this node's rows, because primaries send it all committed rows.
+// awaitTransfers prepares a new incarnation for the transfer of all committed rows. It discards the rows that the node
+// has, and takes the transfers that arrived before the view.
 func (r *Replica) awaitTransfers() {
 	for shard := range r.primaries {
 		if r.holds[r.self][shard] {
@@ -246,7 +250,7 @@ func (r *Replica) awaitTransfers() {
 	}
 }
 
-// receivePiece handles a piece of rows.
+// receivePiece handles a piece of a transfer.
 func (r *Replica) receivePiece(from geo.NodeID, m *statetransfer.Piece) {
 	if r.receivers[from] == nil {
 		r.receivers[from] = &statetransfer.Receiver{}

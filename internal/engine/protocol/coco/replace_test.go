@@ -52,7 +52,7 @@ func sentTo[M protocol.Message](w *world, to geo.NodeID) (all []M) {
 	return all
 }
 
-// second is a view in which node 2 is its second incarnation, and joins.
+// second returns a view in which node 2 is its second incarnation, and joins.
 func second() *View {
 	return &View{Ballot: 2 << roundBits, Committed: 3, First: 5, Members: []geo.NodeID{0, 1, 2}, Joining: []geo.NodeID{2}, Incarnations: []uint32{0, 0, 1}, Aborted: []uint64{2, 4}}
 }
@@ -62,7 +62,7 @@ func second() *View {
 // not committed.
 func TestSuccessorHasNotVoted(t *testing.T) {
 	for name, tc := range map[string]struct {
-		told      bool // of the new incarnation
+		told      bool // whether the coordinator was notified of the new incarnation
 		voted     uint64
 		committed uint64
 	}{
@@ -89,14 +89,15 @@ func TestSuccessorHasNotVoted(t *testing.T) {
 	}
 }
 
-// coordinating returns a coordinator that need not ask its group whether it is still the coordinator.
+// coordinating returns a coordinator without a Raft group, so that it never loses its leadership.
 func coordinating(t *testing.T) (*Replica, *world) {
 	r, w := alone(t, 0)
 	r.coordination.group = nil
 	return r, w
 }
 
-// An answer of a node that has since lost its state does not count for its successor: the successor is asked again.
+// The answer of a node that has lost its state in the meantime does not count for its successor: the coordinator asks
+// the successor again.
 func TestPredecessorsAnswer(t *testing.T) {
 	r, w := coordinating(t)
 	c := &r.coordination
@@ -115,8 +116,9 @@ func TestPredecessorsAnswer(t *testing.T) {
 	}
 }
 
-// A coordinator that learns of a new incarnation closes the epoch if the predecessor is a member, and otherwise sends
-// it the view. If a member is already lost when the group agrees on a view, another view follows.
+// A coordinator that learns of a new incarnation closes the epoch if the predecessor is a member of the view. Otherwise
+// it sends the view to the new incarnation. If a member is already lost when the group agrees on a view, another view
+// follows.
 func TestCoordinatorHearsOfLoss(t *testing.T) {
 	run := func(v *View) (*Replica, *world) {
 		r, w := coordinating(t)
@@ -144,7 +146,7 @@ func TestCoordinatorHearsOfLoss(t *testing.T) {
 	}
 }
 
-// A view that has the predecessor of a node as a member has not the node.
+// A view with a node's predecessor as a member does not include the node: it stays outside the view.
 func TestViewOfPredecessor(t *testing.T) {
 	r, w := aloneAs(t, 2, 1)
 	v := everybody()
@@ -167,9 +169,9 @@ func TestViewOfPredecessor(t *testing.T) {
 	}
 }
 
-// A node that enters a view before it knows of a new incarnation in it has sent messages of the epoch to the
-// predecessor. The new incarnation must not conclude that it has all of them. So the node does not report completion,
-// and asks for another view.
+// A node may enter a view before it learns of a new incarnation in the view. It has then sent messages of the epoch to
+// the predecessor, and the new incarnation lacks them. Therefore the node does not send Done for the epoch, and asks
+// for another view.
 func TestSentToPredecessor(t *testing.T) {
 	r, w := alone(t, 1)
 	r.Receive(0, everybody())
@@ -218,8 +220,9 @@ func rowsFor(t *testing.T, primary geo.NodeID, v *View) []*statetransfer.Piece {
 	return sentTo[*statetransfer.Piece](w, 2)
 }
 
-// A new incarnation votes before it has its rows where f+1 others hold them. Until then it can report no rows. The
-// older rows neither overwrite the writes of epochs in the meantime nor restore rows that these epochs have deleted.
+// A new incarnation votes before it has its rows if f+1 other regions hold them. Until then its State shows no rows.
+// The older rows neither overwrite the writes of epochs in the meantime nor restore rows that these epochs have
+// deleted.
 func TestRowsBesideEpochs(t *testing.T) {
 	v := second()
 	r, w := aloneAs(t, 2, 1)
@@ -231,7 +234,7 @@ func TestRowsBesideEpochs(t *testing.T) {
 	if len(r.awaiting) != 1 {
 		t.Fatalf("it awaits the rows of shards %v", r.awaiting)
 	}
-	kept, written, deleted := simload.Key(4), simload.Key(1), simload.Key(7) // of the shard that it lacks
+	kept, written, deleted := simload.Key(4), simload.Key(1), simload.Key(7) // of the shard whose rows are still missing
 	r.Receive(0, &Write{Attempt{v.First, 1}, txn.MakeID(0, 1), 1, []txn.WriteEntry{{Key: written, Value: []byte("new")}, {Key: deleted, Deleted: true}}})
 	r.Receive(0, &Stop{Turn{v.Ballot, v.First}})
 	for n := range geo.NodeID(2) {
@@ -264,7 +267,7 @@ func TestRowsBesideEpochs(t *testing.T) {
 	}
 }
 
-// A new incarnation without which too few regions hold its rows votes once it has them.
+// If too few other regions hold its rows, a new incarnation votes only after it has received them.
 func TestRowsBeforeTheVote(t *testing.T) {
 	v := second()
 	v.Members, v.Incarnations = []geo.NodeID{0, 2}, []uint32{0, 1}
@@ -282,7 +285,8 @@ func TestRowsBeforeTheVote(t *testing.T) {
 	}
 }
 
-// A node that has voted without the rows of before lacks them still, whatever it has voted for.
+// A vote does not prove that the voter has the rows of earlier epochs. A node without them joins in the next view,
+// whatever it has voted for.
 func TestVotedWithoutRows(t *testing.T) {
 	r, _ := alone(t, 0)
 	c := &r.coordination
@@ -297,8 +301,8 @@ func TestVotedWithoutRows(t *testing.T) {
 	}
 }
 
-// While a new incarnation waits for its rows, the coordinator makes no other view for further joining nodes. It makes a
-// view when the incarnation has its rows.
+// While a new incarnation waits for its rows, the coordinator proposes no view for further joining nodes. It proposes
+// one once the incarnation has its rows.
 func TestNobodyElseJoinsMeanwhile(t *testing.T) {
 	r, _ := alone(t, 0)
 	c := &r.coordination
@@ -324,7 +328,7 @@ func TestNobodyElseJoinsMeanwhile(t *testing.T) {
 	}
 }
 
-// Rows that were given up are sent again once their receiver is heard, until it has them.
+// An abandoned transfer starts again when a message arrives from its receiver, until the receiver has all rows.
 func TestTransferAgain(t *testing.T) {
 	r, w := alone(t, 0)
 	r.Replaced(2, 1)
@@ -400,7 +404,7 @@ func TestWhole(t *testing.T) {
 	}
 }
 
-// A coordinator that has begun to ask for states may be about to leave somebody out.
+// A coordinator that collects states does not report full replication, because its next view may omit a node.
 func TestCoordinatorIsNotWhole(t *testing.T) {
 	w := &world{}
 	topology := simload.Topology(1, 2, [][]float64{{0}})

@@ -125,7 +125,7 @@ func TestSnapshotEdges(t *testing.T) {
 	}
 }
 
-// Nodes join in the middle of a load, each shard in many messages.
+// Nodes join under load, and receive each shard in many messages.
 func TestCutsWithPieces(t *testing.T) {
 	e := *Engine
 	var replicas []*Replica
@@ -141,7 +141,8 @@ func TestCutsWithPieces(t *testing.T) {
 	}
 }
 
-// A node that has voted for the last committed epoch has all its writes, however many views have been in vain since.
+// A node that has voted for the last committed epoch has all writes of that epoch, however many epochs were aborted
+// afterwards.
 func TestCommittedBeforeManyAborted(t *testing.T) {
 	r, _ := alone(t, 1)
 	r.Receive(0, everybody())
@@ -181,8 +182,8 @@ func TestClassOfAbandoned(t *testing.T) {
 	}
 }
 
-// That a procedure touches an undeclared row depends on its reads. So the reads are validated, and the client is
-// answered once the epoch is committed.
+// The reads of a procedure decide whether it uses an undeclared row. Therefore the reads are validated, and the client
+// is answered once the epoch is committed.
 func TestUndeclaredIsValidated(t *testing.T) {
 	r, w := alone(t, 0)
 	r.Receive(0, everybody())
@@ -207,7 +208,7 @@ func TestUndeclaredIsValidated(t *testing.T) {
 	}
 }
 
-// A transaction's time is not before the versions that it has read, by key or in a scan.
+// A transaction's time is at least the time of each version that it has read, by key or in a scan.
 func TestTimeOfWhatWasRead(t *testing.T) {
 	for name, tc := range map[string]struct {
 		ops   string
@@ -229,7 +230,8 @@ func TestTimeOfWhatWasRead(t *testing.T) {
 	}
 }
 
-// A member that was the coordinator in vain is not so patient any more once it hears that an epoch is committed.
+// A member whose rounds as the coordinator have failed returns to the short timeout once it learns of a committed
+// epoch.
 func TestVainForgotten(t *testing.T) {
 	r, _ := alone(t, 1)
 	r.Receive(0, everybody())
@@ -244,7 +246,7 @@ func TestVainForgotten(t *testing.T) {
 	}
 }
 
-// A member that was heard of shortly before it is asked for its state has the whole timeout to answer.
+// A member whose last message arrived shortly before it is asked for its state has the whole timeout to answer.
 func TestTimeToAnswer(t *testing.T) {
 	r, w := alone(t, 0)
 	c := &r.coordination
@@ -264,8 +266,8 @@ func TestTimeToAnswer(t *testing.T) {
 	}
 }
 
-// A node that has sent its state to a new coordinator leaves the old coordinator's epoch, since the new coordinator
-// relies on that state.
+// A node that has sent its state to a new coordinator ignores messages of the old coordinator, because the new
+// coordinator relies on that state.
 func TestOldCoordinatorIsNotHeeded(t *testing.T) {
 	for collected, want := range map[bool]struct {
 		votes int

@@ -30,7 +30,7 @@ type row struct {
 	locked run
 }
 
-// scanned is a range that was read, up to a time.
+// scanned is a range that a transaction has scanned, with the time up to which the scan is valid.
 type scanned struct {
 	txn.Range
 	rts uint64
@@ -50,8 +50,8 @@ type rows struct {
 	order   []*row // all entries, in order of first use
 	scans   map[txn.Key][]scanned
 	locks   map[run][]*row
-	// newer are the keys that epochs have written while a new incarnation waits for the rows of earlier epochs; nil if it
-	// does not wait.
+	// newer are the keys written by epochs that this node, as a new incarnation, has executed while it waits for the rows
+	// of earlier epochs. It is nil at all other times.
 	newer map[txn.Key]bool
 }
 
@@ -86,7 +86,8 @@ func (e *rows) touch(k txn.Key) *row {
 	return w
 }
 
-// Get implements store.Reader. The version is the row's time in this epoch.
+// Get implements store.Reader. The version is the time of the row's last write in this epoch, or 0 if the row is from
+// the store.
 func (e *rows) Get(k txn.Key) (store.Record, bool) {
 	// wts 0 means that the epoch has read or locked the row but not written it: its value is in the store.
 	if w := e.find(k); w != nil && w.wts > 0 {
@@ -180,7 +181,7 @@ func (e *rows) readUntil(w *row) uint64 {
 	rts := max(w.rts, w.wts)
 	if w.Key.Ordered() {
 		for i := range e.scans[w.Key.Unit()] {
-			// A scan reads the gap as well: a new row in it must be later than the scan.
+			// A scan also covers the gaps between rows: a row inserted into the range needs a later time than the scan.
 			if s := &e.scans[w.Key.Unit()][i]; s.Contains(w.Key) {
 				rts = max(rts, s.rts)
 			}
@@ -200,8 +201,7 @@ func (e *rows) lock(x run, keys []Expected) (verdict Verdict, least uint64) {
 		// Locks never wait, so two transactions cannot deadlock.
 		case w.locked.number != 0 && w.locked != x:
 			verdict = LockHeld
-		// The run has read this version before the lock. Another version means that the read is outdated and validation would
-		// fail anyway.
+		// The row has changed since the run read it, so validation would fail anyway.
 		case k.Known && w.wts != k.Version && e.mistake != unchecked:
 			verdict = WriteChanged
 		default:
@@ -228,14 +228,15 @@ func (e *rows) unlock(x run) {
 	delete(e.locks, x)
 }
 
-// validate reports whether the reads of a run are valid at a time: no row has another version, and no other run may
-// write one up to that time. With the physical clock, no other run may hold a write lock on a row at all.
+// validate reports whether the reads of a run are valid at a time: all rows have the versions that were read, and no
+// other run may write one of the rows up to that time. With the physical clock, no other run may hold a write lock on a
+// row at all.
 func (e *rows) validate(x run, at uint64, points []Expected, ranges []ExpectedRange) Verdict {
 	for i := range points {
 		p := &points[i]
 		w := e.find(p.Key)
 		switch {
-		// The row is absent now as when it was read, and no run of this epoch has touched it.
+		// The row was read from the store, which has version 0, and this epoch has no entry for it.
 		case w == nil && p.Version == 0:
 		case w == nil || w.wts != p.Version:
 			return ReadChanged
@@ -269,11 +270,11 @@ func (e *rows) blocked(x run, w *row, at uint64) bool {
 	if e.mistake == unextended {
 		return false
 	}
-	// A lock holder will write after readUntil. If that time may be at or before at, the read would miss its write.
+	// A lock holder writes after readUntil. If it may write at or before at, a read at that time would miss the write.
 	return w.locked.number != 0 && w.locked != x && (!e.logical || e.readUntil(w) < at)
 }
 
-// validateRange is validate for a range: the range must contain the same rows and versions.
+// validateRange validates a scan: the range must contain the same rows and versions as when it was scanned.
 func (e *rows) validateRange(x run, at uint64, r *ExpectedRange) Verdict {
 	same, left := true, r.Rows
 	if e.mistake == rowsOnly {
@@ -291,13 +292,13 @@ func (e *rows) validateRange(x run, at uint64, r *ExpectedRange) Verdict {
 		}
 		return same
 	})
-	// A missing row at the end is a phantom as well as a new row.
+	// A row that is missing at the end of the range is a change too, like an inserted row.
 	if !same || len(left) > 0 {
 		return ReadChanged
 	}
 	seen, verdict := r.seen(), Valid
 	e.ordered.Ascend(seen.From, func(k txn.Key, w *row) bool {
-		// The lock holder may insert or delete the row before the time of the scan, which would then miss it.
+		// The lock holder may insert or delete the row at a time before the scan, and the scan has not seen this change.
 		if k < seen.To && e.blocked(x, w, at) {
 			verdict = ReadLocked
 		}
@@ -311,7 +312,7 @@ func (e *rows) extend(r txn.Range, at uint64) {
 	unit := r.From.Unit()
 	all := e.scans[unit]
 	for i := range all {
-		// A scan inside a recorded scan that is valid for longer adds nothing; this bounds the list.
+		// A scan inside a recorded scan that is valid for at least as long adds nothing. Omitting it bounds the list.
 		if all[i].From <= r.From && r.To <= all[i].To && (all[i].rts >= at || all[i].Range == r) {
 			all[i].rts = max(all[i].rts, at)
 			return
@@ -320,7 +321,7 @@ func (e *rows) extend(r txn.Range, at uint64) {
 	e.scans[txn.Key(strings.Clone(string(unit)))] = append(all, scanned{r, at})
 }
 
-// write applies the writes of a run that committed at a time, and releases the run's locks here. Several nodes send
+// write applies the writes that a run makes at a time, and releases the run's locks on this node. Several nodes send
 // writes of the same row, which may arrive in any order.
 func (e *rows) write(x run, writer txn.ID, at uint64, writes []txn.WriteEntry) {
 	for i := range writes {

@@ -16,16 +16,16 @@ import (
 )
 
 var (
-	// measured is the behavior of the authors' code where it differs from the paper.
+	// measured selects the behavior of the authors' code where it differs from the paper.
 	measured = map[string]string{"retry": "Node"}
 	// physical validates reads as Silo does.
 	physical = map[string]string{"f": "0", "concurrency": "Physical"}
-	// home keeps rows in no region but their own.
+	// home keeps each row in its home region only.
 	home = map[string]string{"f": "0", "copies": "Majority", "interactive": "true"}
 )
 
-// For every topology and network, the copies stay equal, the sum of all money is constant, and readers see all of a
-// transaction or nothing. Every transaction is answered exactly once: the simulator panics on a second answer.
+// For every topology and network, the copies stay equal, the total balance is constant, and a reader sees either all of
+// a transaction's writes or none. Every transaction is answered exactly once: the simulator panics on a second answer.
 func TestSerializable(t *testing.T) {
 	t.Run("default", func(t *testing.T) { protocoltest.Serializable(t, coco.Engine, nil, 3) })
 	t.Run("measured", func(t *testing.T) { protocoltest.Serializable(t, coco.Engine, measured, 2) })
@@ -33,20 +33,20 @@ func TestSerializable(t *testing.T) {
 	t.Run("home", func(t *testing.T) { protocoltest.Serializable(t, coco.Engine, home, 1) })
 }
 
-// Links between regions break and come back at random.
+// The database stays correct while links between regions fail and recover at random.
 func TestCuts(t *testing.T) {
 	t.Run("default", func(t *testing.T) { protocoltest.Cuts(t, coco.Engine, nil, 12) })
 	t.Run("measured", func(t *testing.T) { protocoltest.Cuts(t, coco.Engine, measured, 4) })
 }
 
-// Two runs with the same seed are the same, line by line.
+// Two runs with the same seed produce identical traces.
 func TestReproducible(t *testing.T) {
 	protocoltest.Reproducible(t, coco.Engine, nil)
 	protocoltest.Reproducible(t, coco.Engine, measured)
 }
 
-// The median latency of every class and region is the law's, within 5%, on an unloaded system. A transaction prolongs
-// the epoch of all others, so that there may be but a few.
+// On an unloaded system, the median latency of every class and region is within 5% of the latency model. The load must
+// be light, because each transaction prolongs the epoch for all others.
 func TestLaw(t *testing.T) {
 	t.Run("default", func(t *testing.T) { protocoltest.LoneLaw(t, coco.Engine, nil) })
 	t.Run("physical", func(t *testing.T) {
@@ -55,7 +55,7 @@ func TestLaw(t *testing.T) {
 	t.Run("interactive", func(t *testing.T) { protocoltest.LoneLaw(t, coco.Engine, map[string]string{"interactive": "true"}) })
 }
 
-// Edges of the parameters and of the topology.
+// The database works with extreme values of parameters and with topologies of unusual shape.
 func TestShapes(t *testing.T) {
 	protocoltest.Shapes(t, coco.Engine, []map[string]string{
 		nil, measured, physical, home, {"f": "1", "copies": "Majority", "epoch": "1ms", "heartbeat": "50ms"},
@@ -70,7 +70,7 @@ func TestGroups(t *testing.T) {
 	t.Run("home", func(t *testing.T) { protocoltest.Groups(t, coco.Engine, home) })
 }
 
-// A coordinator that starts again with its log has not heard any node for a while. It does not omit nodes for that
+// A coordinator that restarts with its log has received no messages for a while. It does not omit nodes for that
 // reason.
 func TestCoordinatorStoodStill(t *testing.T) {
 	topology := simload.TwoRegions(1)
@@ -92,9 +92,9 @@ func TestCoordinatorStoodStill(t *testing.T) {
 	}
 }
 
-// Two transactions of different regions that write the same rows do not conflict indefinitely. Waits for disks may
-// delay messages so long that all pauses of some round trips run out in the same epoch. Both transactions would then
-// start with the same next epoch.
+// Two transactions of different regions that write the same rows do not conflict indefinitely. Slow disks may make an
+// epoch longer than all backoffs of a few round trips. If both backoffs ended in that epoch, both transactions would
+// start together in the next one and conflict again.
 func TestConflictsEndWhereEpochsAreLong(t *testing.T) {
 	topology := simload.Topology(1, 1, [][]float64{{0, 0.5}, {0.5, 0}})
 	p := protocoltest.Params(t, coco.Engine, measured)
@@ -139,7 +139,7 @@ func (e *manyPieces) Send(to geo.NodeID, m protocol.Message) {
 	e.Env.Send(to, m)
 }
 
-// Lost nodes are replaced while epochs go on and write the very rows that are on their way.
+// Lost nodes are replaced while epochs continue and write the same rows that are being transferred.
 func TestReplacedInManyPieces(t *testing.T) {
 	votes := 0
 	e := coco.Engine.Variant("coco", func(c protocol.Config) protocol.Replica {

@@ -12,7 +12,7 @@ import (
 
 const ballot = 1 << roundBits // the ballot of everybody()
 
-// without is a view of all nodes except node 2, in a later ballot.
+// without returns a view of all nodes except node 2, in a later ballot.
 func without() *View {
 	v := everybody()
 	v.Ballot, v.Members = ballot+10, v.Members[:2]
@@ -62,7 +62,7 @@ func TestWhatANodeHeeds(t *testing.T) {
 	}
 }
 
-// A node outside of the view starts no epoch of it, and accepts no messages of its abandoned epoch.
+// A node outside the view starts none of the view's epochs, and accepts no messages of the epoch that it has abandoned.
 func TestOutside(t *testing.T) {
 	r, _ := alone(t, 2)
 	r.Receive(0, everybody())
@@ -91,7 +91,7 @@ func TestCoordinatorRestored(t *testing.T) {
 	}
 }
 
-// A coordinator takes the answers to its present ballot, about its present epoch, once each.
+// A coordinator accepts one answer from each member, and only for its current ballot and epoch.
 func TestWhatACoordinatorTakes(t *testing.T) {
 	begun := func() *coordinator {
 		r, _ := coordinating(t)
@@ -135,8 +135,8 @@ func TestWhatACoordinatorTakes(t *testing.T) {
 	}
 }
 
-// A new incarnation accepts the rows of the view in which it joins, and a primary the acknowledgement of them. The
-// latest incarnation of a node wins.
+// A new incarnation accepts only rows of the view in which it joins. A primary accepts only acknowledgements of these
+// rows. Of two incarnations of a node, the later one wins.
 func TestRowsOfAnotherView(t *testing.T) {
 	for epoch, want := range map[uint64]int{3: 3, 5: 2} {
 		r, _ := aloneAs(t, 2, 1)
@@ -160,8 +160,8 @@ func TestRowsOfAnotherView(t *testing.T) {
 	}
 }
 
-// The leader of the group coordinates once it has applied an entry of its term and so knows all views. It does so again
-// in each term, and stops when it is deposed.
+// The leader of the group becomes the coordinator once it has applied an entry of its term and thus knows all views. It
+// becomes the coordinator again in each term that it leads, and stops when it is deposed.
 func TestWhenALeaderCoordinates(t *testing.T) {
 	var nodes []*Replica
 	var worlds []*world

@@ -16,20 +16,21 @@ import (
 const (
 	// firstBackoff bounds the pause before the second attempt at a transaction, as in the authors' code.
 	firstBackoff = time.Millisecond
-	// maxDoublings bounds the number of times that the backoff doubles; it starts with the longest round trip. The
-	// authors' code has no such backoff. All transactions that wait for an epoch start at the same time, so transactions
-	// of different regions that first lock rows of their own region would block each other in every epoch.
+	// maxDoublings bounds the number of times that the backoff doubles. The backoff before the third attempt is the
+	// longest round trip. The authors' code has no such backoff. All transactions that wait for an epoch start at the same
+	// time, so transactions of different regions that first lock rows of their own region would block each other in every
+	// epoch.
 	maxDoublings = 5
-	// epochsApart is the backoff in epochs after which it no longer doubles, even if that takes more than maxDoublings
-	// doublings. If slow disks or links make epochs long, backoffs of a few round trips would all end in the same epoch.
+	// epochsApart is the backoff, in epochs, up to which doubling continues even after maxDoublings. If slow disks or
+	// links make epochs long, backoffs of a few round trips would all end in the same epoch.
 	epochsApart = 8
 )
 
-// ReasonEpochAborted is the reason of outcomes whose epoch was aborted because a node did not answer.
+// ReasonEpochAborted is the reason of transactions whose epoch was aborted because a node did not answer.
 const ReasonEpochAborted = "epoch-aborted"
 
-// ReasonForgotten is the reason of outcomes at a node that was disconnected for so long that the other nodes no longer
-// know the outcome of its epoch.
+// ReasonForgotten is the reason of unknown outcomes at a node that was disconnected for so long that the other nodes no
+// longer know the outcome of the transaction's epoch.
 const ReasonForgotten = "too-far-behind"
 
 // transactions are the transactions of a node's clients.
@@ -39,7 +40,7 @@ type transactions struct {
 	// running are the running attempts, by attempt number; next is the number of the next attempt.
 	running map[uint64]*transaction
 	next    uint64
-	// finished are the transactions that have finished in the running epoch, in that order.
+	// finished are the transactions that have finished in the running epoch, in order of completion.
 	finished []ended
 	// paused are the transactions that wait for another attempt, by the number of the last attempt.
 	paused map[uint64]request
@@ -62,14 +63,14 @@ type transaction struct {
 	Attempt
 	t    request
 	task *rerun.Task
-	// asked are the requests of this round; open is the number of unanswered ones.
+	// asked are the requests of this round; open is the number of unanswered requests.
 	asked []*asked
 	open  int
 	// points and ranges are the reads. points is in key order once the procedure has finished.
 	points []Expected
 	ranges []ExpectedRange
 	writes []txn.WriteEntry
-	// err is the reason why the finished procedure writes nothing.
+	// err is the error with which the procedure finished, or nil. A transaction with an error writes nothing.
 	err error
 	// locked are the nodes that were asked for locks.
 	locked []geo.NodeID
@@ -207,11 +208,11 @@ func (r *Replica) lock(x *transaction) {
 	if _, x.err = x.task.Result(); x.err == nil {
 		x.writes = x.task.Writes().Entries()
 		if slices.ContainsFunc(x.writes, func(w txn.WriteEntry) bool { return w.Key.Everywhere() }) {
-			x.writes, x.err = nil, txn.ErrUndeclared // no transaction writes these
+			x.writes, x.err = nil, txn.ErrUndeclared // no transaction writes rows that every node holds
 		}
 	}
 	slices.SortFunc(x.points, func(a, b Expected) int { return strings.Compare(string(a.Key), string(b.Key)) })
-	for i := range x.points { // a key requested twice in a message has a single version
+	for i := range x.points { // two reads of a key are in the same message, so they have the same version
 		x.at = max(x.at, x.points[i].Version)
 	}
 	for i := range x.ranges {
@@ -410,7 +411,7 @@ func (r *Replica) answer() {
 }
 
 // abandon ends all transactions of an epoch that was not committed here: it executes them again or answers their
-// clients. If the outcome of the epoch is unknown, no node may execute them again.
+// clients. If the outcome of the epoch is unknown, it never executes them again, because they may have been committed.
 func (r *Replica) abandon(status txn.Status, cause txn.Cause, reason string) {
 	var all []ended
 	all = append(all, r.txns.finished...)

@@ -6,9 +6,9 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// UnfetchedData is a faulty variant of Detock: a node without the data of a batch that was lost with its coordinator
-// waits for it, although other nodes have it. It is in no table of engines; it tests that the checks find the defect
-// (package broken).
+// UnfetchedData is a faulty variant of Detock. If a batch is lost with its coordinator, a node without the batch's data
+// waits for the data permanently, instead of fetching it from other nodes. The variant is in no table of engines; it
+// tests that the checks find the defect (package broken).
 var UnfetchedData = unfetchedData()
 
 func unfetchedData() *protocol.Engine {

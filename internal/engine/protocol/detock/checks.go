@@ -9,9 +9,11 @@ import (
 )
 
 var (
-	sameDeadlocks = invariant.New("detock.same-deadlocks", "all copies find the same deadlock around a transaction")
-	settledWaits  = invariant.New("detock.settled-waits-for-nobody", "a transaction that can be in no further deadlock waits for nobody in the graph")
-	partTimer     = invariant.New("detock.part-has-timer", "a part that a home holds back has a timer for its time or before, and parts leave in the order of their times")
+	sameDeadlocks = invariant.New("detock.same-deadlocks", "all copies find the same deadlock for a transaction")
+	settledWaits  = invariant.New("detock.settled-waits-for-nobody",
+		"a transaction that can be in no further deadlock waits for no other transaction in the graph")
+	partTimer = invariant.New("detock.part-has-timer",
+		"a timer is set for the earliest part that a home holds, and parts leave in timestamp order")
 )
 
 // Check implements protocol.Checked.

@@ -1,12 +1,14 @@
-// Package detock is Detock (Nguyen, Miller, Abadi: Detock: High Performance Multi-region Transactions at Scale, SIGMOD
-// 2023). As in SLOG, every row has a home region, whose local log orders the row's transactions. But no node orders
-// multi-home transactions beforehand. Each is sent directly to all its homes, and every home puts its part into its
-// local log on arrival. Two logs may hold two transactions in different orders, so lock queues can deadlock. Every copy
-// eventually sees the same logs, and hence the same waits-for graph. So the copies resolve deadlocks alike without
-// communication (resolver.go): without aborts, and with one round trip for a multi-home transaction.
+// Package detock implements Detock (Nguyen, Miller, Abadi: Detock: High Performance Multi-region Transactions at Scale,
+// SIGMOD 2023). As in SLOG, every row has a home region, whose local log orders the row's transactions. But no node
+// orders multi-home transactions beforehand. The coordinator sends a multi-home transaction directly to all its homes,
+// and every home puts its part into its local log on arrival.
 //
-// So that deadlocks become rare, homes put a multi-home transaction into their logs at the same time rather than when
-// it arrives (opportunistic.go). Local logs, forwarding and execution are package locallog's.
+// Two logs may hold two transactions in different orders, so lock queues can deadlock. Every copy eventually sees the
+// same logs, and hence the same waits-for graph. The copies therefore resolve deadlocks in the same way without
+// communication (resolver.go). This needs no aborts, and a multi-home transaction takes one round trip.
+//
+// To make deadlocks rare, the homes put a multi-home transaction into their logs at the same time rather than when it
+// arrives (opportunistic.go). Package locallog provides local logs, forwarding and execution.
 package detock
 
 import (
@@ -137,7 +139,7 @@ func (r *Replica) multiHome(e locallog.Entry) {
 	}
 	f := locallog.Forwarded{Txn: e.Txn, Part: true, Placing: e.Placing}
 	if r.opportunistic {
-		// All homes compare the time with their own clocks. It is never negative, since 0 means that the part is not held.
+		// All homes compare the time with their own clocks. The time is never negative, and a part with time 0 is not held.
 		f.NotBefore = max(0, r.Env.Now()+r.latencies.largest(r.homes)+timestampBuffer)
 	}
 	for _, home := range r.homes {
@@ -242,7 +244,7 @@ func (r *Replica) end() {
 // Steps implements protocol.StepCounter: it returns the steps of the resolver.
 func (r *Replica) Steps() int64 { return r.resolver.steps() }
 
-// Pending implements protocol.Replica. It adds 1 while the copy's graph is missing changes of this node.
+// Pending implements protocol.Replica. It adds 1 while the copy's graph lacks changes from this node.
 func (r *Replica) Pending() int {
 	n := r.Node.Pending()
 	if r.resolver.busy() {
@@ -261,10 +263,12 @@ func (r *Replica) Readings(dst []protocol.Reading) []protocol.Reading {
 	)
 }
 
-// law is Engine.Law. A single-home transaction has the latency of SLOG. A multi-home transaction reaches all homes.
-// They all put it into their logs at the same time, 2 ms after its expected arrival at the last home, and it returns in
-// the logs. Without opportunistic ordering each home puts it into its log on arrival. With replicated home logs it
-// first takes a position in the order of the nearest home. The logs of all homes take it from there.
+// law is Engine.Law. A single-home transaction has the latency of SLOG. With opportunistic ordering, all homes put a
+// multi-home transaction into their logs at the same time, 2 ms after its expected arrival at the last home. Without
+// opportunistic ordering, each home puts it into its log on arrival. It then reaches the coordinator in these logs.
+//
+// With replicated home logs, a multi-home transaction first takes a position in the order of the nearest home, and then
+// enters the logs of all homes.
 func law(t *geo.Topology, p protocol.Params, c geo.Region, homes []geo.Region) time.Duration {
 	d := t.RTT(c, c)
 	if len(homes) <= 1 {

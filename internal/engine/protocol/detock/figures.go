@@ -13,11 +13,11 @@ var figures = slices.Concat(
 	[]protocol.Figure{
 		{
 			Name: "deadlocks_resolved", Kind: protocol.Counter, Unit: "deadlocks", Topic: protocol.AboutConflicts,
-			Doc: "Deadlocks resolved, at the first partition of each copy. Every copy counts the same ones: divide a sum over the database by the number of copies.",
+			Doc: "Deadlocks resolved, at the first partition of each copy. Every copy counts the same deadlocks: divide a sum over the database by the number of copies.",
 		},
 		{
 			Name: "deadlocked", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutConflicts,
-			Doc: "Transactions that were part of a resolved deadlock, counted as `deadlocks_resolved` is.",
+			Doc: "Transactions that were part of a resolved deadlock, counted in the same way as `deadlocks_resolved`.",
 		},
 		{
 			Name: "late_parts", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutConflicts,
@@ -25,7 +25,7 @@ var figures = slices.Concat(
 		},
 		{
 			Name: "resolver_steps", Kind: protocol.Counter, Unit: "steps", Topic: protocol.AboutWork,
-			Doc: "Transactions, edges and requests that the resolver has looked at here. The simulator charges 200 ns of CPU time each.",
+			Doc: "Transactions, edges and requests that the node's resolver examined. The simulator charges 200 ns of CPU time for each.",
 		},
 	},
 )

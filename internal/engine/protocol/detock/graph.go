@@ -9,17 +9,19 @@ import (
 // graph is the waits-for graph of a full copy of the database. Reports from the copy's partitions add and remove edges.
 // A search visits only changes since the last search, because the graph may hold a transaction of every client.
 //
-// A transaction is told when all its partitions have reported it; then the set of transactions that it waits for is
-// final. It is settled when it can be in no undetected deadlock: all transactions that it waits for are settled or have
-// ended, or it belongs to a detected deadlock. A settled transaction stays settled and is not examined again.
+// A transaction is fully reported (told) once all its partitions have reported it. The set of transactions that it
+// waits for is then final. A transaction is settled when it can be in no undetected deadlock: it belongs to a detected
+// deadlock, or all transactions that it waits for are settled or have ended. A settled transaction stays settled and is
+// not examined again.
 //
-// Every other told transaction watches one of the transactions that it waits for. When that transaction is settled, it
-// watches the next; if none is left, it is settled, too. A walk along the watched transactions stops at a transaction
-// that is not told, or closes a cycle.
+// Every other fully reported transaction watches one of the transactions that it waits for. When the watched
+// transaction is settled, the watching transaction watches the next. If none is left, the watching transaction is
+// settled, too. A walk along the watched transactions stops at a transaction that is not fully reported, or closes a
+// cycle.
 //
 // The transactions of a cycle wait for each other. They become one group, which waits for all transactions outside the
-// group that its members wait for. A group that waits for nothing is a strongly connected component to which nothing
-// can be added. This is Purdom and Moore's algorithm with path contraction, made incremental.
+// group that its members wait for. A group that waits for no transaction is a final strongly connected component. This
+// is Purdom and Moore's algorithm with path contraction, made incremental.
 type graph struct {
 	numbers map[deterministic.Place]int32
 	table   []transaction
@@ -27,13 +29,13 @@ type graph struct {
 	edges   []edge
 	unused  int32 // first of the free edges
 
-	work    []int32 // told transactions that may have no transaction to watch
+	work    []int32 // fully reported transactions that may have no transaction to watch
 	changed []int32 // transactions that have started to watch another transaction
 	path    []int32
 	walks   uint64 // walks so far
 	found   [][]deterministic.Place
 
-	// steps counts the work on the graph: reported transactions and places, examined edges, and steps of walks.
+	// steps counts the work on the graph: reported transactions and ends, examined edges, and steps of walks.
 	steps int64
 }
 
@@ -47,18 +49,18 @@ type transaction struct {
 	refs                  int32  // edges to this transaction
 	leader                int32  // parent on the path to the group's leader; the leader is its own parent
 	more, last            int32  // the group's next member and, at the leader, its last member
-	ahead, lastAhead      int32  // edges to the transactions that it waits for; all edges of a group are at the leader
+	ahead, lastAhead      int32  // edges to the transactions that this one waits for; all edges of a group are at the leader
 	inside                int32  // edges between members
 	watch                 int32  // the edge to the watched transaction
-	watchers              int32  // edges of the transactions that watch this transaction, or did
-	walk                  uint64 // the last walk that has visited it
+	watchers              int32  // edges of the transactions that watch this transaction, or watched it earlier
+	walk                  uint64 // the last walk that has visited this transaction
 }
 
 // edge means that transaction from waits for transaction to.
 type edge struct {
 	from, to    int32
-	next        int32 // in a list of transaction from
-	nextWatcher int32 // in the watcher list of transaction to
+	next        int32 // the next edge in a list of transaction from
+	nextWatcher int32 // the next edge in the watcher list of transaction to
 }
 
 func (g *graph) init() { g.numbers, g.unused = map[deterministic.Place]int32{}, none }
@@ -77,7 +79,7 @@ func (g *graph) add(vertices []deterministic.Vertex, over []deterministic.Place)
 		n := g.number(v.Place)
 		t := &g.table[n]
 		if t.settled || t.told() {
-			continue // it has ended elsewhere, or the message is corrupt
+			continue // the transaction has ended elsewhere, or the message is corrupt
 		}
 		t.participants = int32(v.Participants)
 		t.reports++
@@ -101,7 +103,7 @@ func (g *graph) add(vertices []deterministic.Vertex, over []deterministic.Place)
 		case t.settled:
 			g.release(n)
 		case t.leader == n && t.more == none:
-			g.settle(n) // it has all its locks in all partitions, or this partition would not have released its locks
+			g.settle(n) // the transaction has its locks in all partitions, or this partition would not have released them
 		}
 	}
 }
@@ -176,13 +178,13 @@ func (g *graph) leader(n int32) int32 {
 }
 
 // deadlocks returns the strongly connected components of more than one transaction that were found since the last call.
-// The members of each are in the order of their places.
+// The members of each component are sorted by position.
 func (g *graph) deadlocks() [][]deterministic.Place {
 	g.found = nil
 	g.advanceAll()
 	start := g.walks
 	for len(g.changed) > 0 {
-		// The transaction may have joined a group since. Then only the leader watches.
+		// The transaction may have joined a group in the meantime. In a group, only the leader watches.
 		n := g.leader(g.changed[len(g.changed)-1])
 		g.changed = g.changed[:len(g.changed)-1]
 		if g.table[n].watch != none && g.follow(n, start) {
@@ -193,7 +195,7 @@ func (g *graph) deadlocks() [][]deterministic.Place {
 	return g.found
 }
 
-// advanceAll calls advance for every told transaction in work that watches none.
+// advanceAll calls advance for every fully reported transaction in work that watches no transaction.
 func (g *graph) advanceAll() {
 	for len(g.work) > 0 {
 		n := g.leader(g.work[len(g.work)-1])
@@ -216,7 +218,7 @@ func (g *graph) advance(n int32) {
 		case g.table[to].settled:
 			t.ahead = g.edges[e].next
 			g.cut(e)
-		// An edge inside the group says nothing about the group's own waits.
+		// An edge between two members is not a wait of the group.
 		case g.leader(to) == n:
 			t.ahead = g.edges[e].next
 			g.edges[e].next, t.inside = t.inside, e
@@ -274,8 +276,8 @@ func (g *graph) settle(n int32) {
 			for e := list; e != none; {
 				next := g.edges[e].next
 				if e == watch {
-					// Freeing it now would leave a dangling entry in the watched transaction's watcher list.
-					g.edges[e].from = none // the watched transaction still lists it
+					// Freeing this edge now would leave a dangling entry in the watched transaction's watcher list.
+					g.edges[e].from = none // the watched transaction's watcher list still contains this edge
 				} else {
 					g.cut(e)
 				}
@@ -293,9 +295,9 @@ func (g *graph) settle(n int32) {
 	}
 }
 
-// follow walks from n along the watched transactions. It stops at a transaction that watches none, or that a walk after
-// start has visited. It joins the transactions of each cycle that it finds into a group, and returns true once a group
-// is a deadlock.
+// follow walks from n along the watched transactions. It stops at a transaction that watches none, or that was visited
+// by a walk after walk number start. It joins the transactions of each cycle that it finds into a group, and returns
+// true once a group is a deadlock.
 func (g *graph) follow(n int32, start uint64) bool {
 	g.walks++
 	g.path = g.path[:0]

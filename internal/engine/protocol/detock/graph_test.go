@@ -19,8 +19,8 @@ func newGraph() *graph {
 	return g
 }
 
-// tell adds a partition's report: "1/2<3,4" is transaction 1, with two participants, after 3 and 4, and "-1" is the end
-// of 1.
+// tell adds a partition's report: "1/2<3,4" is transaction 1, which has two participants and waits for 3 and 4; "-1" is
+// the end of transaction 1.
 func (g *graph) tell(text string) {
 	var vertices []deterministic.Vertex
 	var over []deterministic.Place
@@ -47,7 +47,7 @@ func (g *graph) tell(text string) {
 	g.add(vertices, over)
 }
 
-// empty returns an error if anything is left of a graph.
+// empty returns an error if the graph still holds a transaction or an edge.
 func (g *graph) empty() error {
 	unused := 0
 	for e := g.unused; e != none; e = g.edges[e].next {
@@ -99,13 +99,13 @@ func TestDeadlocks(t *testing.T) {
 	}
 }
 
-// history is a database of several partitions, each with several logs, which order the transactions. All parts that a
-// log holds of one partition conflict.
+// history is a database of several partitions, each with several logs, which order the transactions. In one partition,
+// all parts from the same log conflict.
 type history struct {
 	txns    int
 	queues  [][][]int // by partition and log
-	parts   [][]int   // of a transaction, by partition
-	touched []int     // partitions that a transaction touches
+	parts   [][]int   // number of parts of a transaction, by partition
+	touched []int     // number of partitions of a transaction
 }
 
 func newHistory(r *rand.Rand) *history {
@@ -179,7 +179,7 @@ func (h *history) play(r *rand.Rand) ([]string, error) {
 	}
 	turn, ended := make([]bool, h.txns+1), make([]bool, h.txns+1)
 	over := make([][]int, partitions)
-	here := func(q, n int) int { // parts
+	here := func(q, n int) int { // number of n's parts that partition q has received
 		parts := 0
 		for l, queue := range h.queues[q] {
 			if slices.Contains(queue[:known[q][l]], n) {
@@ -264,7 +264,8 @@ func (h *history) play(r *rand.Rand) ([]string, error) {
 }
 
 // Copies may receive the same logs in different pieces, and report on their partitions at any time. They find exactly
-// the strongly connected components of the whole history; everything runs eventually, and nothing is left.
+// the strongly connected components of the whole history. Every transaction runs eventually, and the graph is empty at
+// the end.
 func TestSameDecisionsEverywhere(t *testing.T) {
 	found := 0
 	for seed := range uint64(4000) {
@@ -286,7 +287,7 @@ func TestSameDecisionsEverywhere(t *testing.T) {
 }
 
 // BenchmarkResolver measures sim.DefaultCosts.Step. 300,000 transactions are in flight, more than fit into the cache.
-// Each follows two of the last 100,000, and one in a hundred is in a cycle with one of these two.
+// Each waits for two of the previous 100,000 transactions, and one in a hundred is in a cycle with one of these two.
 func BenchmarkResolver(b *testing.B) {
 	const underway, batch = 300_000, 1000
 	g := newGraph()

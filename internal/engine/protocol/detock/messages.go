@@ -23,7 +23,7 @@ const (
 	kindResolutionSince
 )
 
-// Clocks and their differences may be negative: the sign is the lowest bit.
+// signed encodes a time that may be negative, with the sign in the lowest bit. unsigned decodes it.
 func signed(d time.Duration) uint64   { return uint64(d<<1) ^ uint64(d>>63) }
 func unsigned(v uint64) time.Duration { return time.Duration(v>>1) ^ -time.Duration(v&1) }
 
@@ -55,7 +55,7 @@ func (m *Echo) AppendTo(b []byte) []byte { return codec.AppendUvarint(b, signed(
 
 func (m *Echo) String() string { return fmt.Sprintf("echo %.3fms", float64(m.OneWay)/1e6) }
 
-// Graph sends the gatherer the changes of a partition's waits-for graph: see deterministic.Executor.Graph.
+// Graph sends the changes of a partition's waits-for graph to the gatherer: see deterministic.Executor.Graph.
 type Graph struct {
 	Vertices []deterministic.Vertex
 	Over     []deterministic.Place
@@ -88,7 +88,7 @@ func appendPlaces(b []byte, places []deterministic.Place) []byte {
 }
 
 func readPlaces(r *codec.Reader) (places []deterministic.Place) {
-	// A place takes at least two bytes.
+	// A Place takes at least two bytes.
 	if n := r.Count(2); n > 0 {
 		places = make([]deterministic.Place, n)
 	}
@@ -120,8 +120,8 @@ func (m *Graph) AppendTo(b []byte) []byte {
 	return appendPlaces(b, m.Over)
 }
 
-// sizeSince, appendSince and readSince encode the restart of the sender's copy: see locallog.Node.Since. A copy that
-// never restarted omits it and uses another message kind.
+// sizeSince, appendSince and readSince encode the restart of the sender's copy: see locallog.Node.Since. Messages of a
+// copy that has never restarted omit this value and have another message kind.
 func sizeSince(since uint64) int {
 	if since == 0 {
 		return 0
@@ -169,7 +169,7 @@ func (m *Graph) String() string {
 func decodeGraph(kind uint8, body []byte) (*Graph, error) {
 	r := codec.NewReader(body)
 	m := &Graph{Since: readSince(&r, kind, kindGraph)}
-	// A vertex takes at least four bytes: two for its place, and one each for the numbers of participants and waits.
+	// A vertex takes at least four bytes: two for its position, and one each for the numbers of participants and waits.
 	if n := r.Count(4); n > 0 {
 		m.Vertices = make([]deterministic.Vertex, n)
 	}
@@ -183,7 +183,7 @@ func decodeGraph(kind uint8, body []byte) (*Graph, error) {
 	return m, r.Done()
 }
 
-// Resolution sends the partitions of a copy the deadlocks found, each in the order in which its members run.
+// Resolution sends the detected deadlocks to the partitions of a copy, each in the order in which its members run.
 type Resolution struct {
 	Deadlocks [][]deterministic.Place
 	// Since is locallog.Node.Since.

@@ -108,7 +108,7 @@ func (p *heldPart) less(q *heldPart) bool {
 	return p.NotBefore < q.NotBefore || p.NotBefore == q.NotBefore && p.Txn.ID < q.Txn.ID
 }
 
-// arrive inserts a part whose time has come, and holds any other part.
+// arrive adds a part to the log if its time has passed, and holds it otherwise.
 func (s *inserter) arrive(coordinator geo.NodeID, f locallog.Forwarded) {
 	now := s.r.Env.Now()
 	if f.NotBefore <= now {
@@ -184,8 +184,8 @@ func (s *inserter) arm() {
 	}
 }
 
-// expire adds the held parts whose time has come to the log. Its timer was set for time armed. If the clock was set
-// back in the meantime, the timer fires too early by the clock, and arm sets another.
+// expire adds the held parts whose time has come to the log. armed is the time for which the timer was set. If the
+// clock was set back in the meantime, the timer fires too early by the clock, and arm sets another.
 func (s *inserter) expire(armed time.Duration) {
 	now := s.r.Env.Now()
 	if len(s.held) == 0 || s.held[0].NotBefore > now {
@@ -196,7 +196,8 @@ func (s *inserter) expire(armed time.Duration) {
 		p := s.pop()
 		s.r.AddPart(p.Txn, p.coordinator, p.Placing, p.NotBefore)
 	}
-	// Timers cannot be cancelled. A superseded timer fires as well, and must not hide the one that is still running.
+	// Timers cannot be cancelled. A superseded timer fires as well, and must not clear the state of the timer that is
+	// still running.
 	if s.waiting && (s.armed == armed || s.armed <= now) {
 		s.waiting = false
 	}

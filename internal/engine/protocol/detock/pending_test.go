@@ -7,8 +7,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/blocks/deterministic"
 )
 
-// A node whose resolver ticks rarely is not quiescent before the copy's graph knows the transactions that have ended:
-// their ids may be reused then.
+// A node whose resolver ticks rarely is not quiescent before the copy's graph knows all transactions that have ended.
+// Once nodes are quiescent, the ids of these transactions may be reused.
 func TestQuietOnceAllIsTold(t *testing.T) {
 	for name, tc := range map[string]struct {
 		s    resolver

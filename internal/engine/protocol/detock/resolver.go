@@ -11,29 +11,30 @@ import (
 
 // resolver resolves the deadlocks of one copy (Nguyen 2023, section 4.3).
 //
-// The logs fix the waits: for each row, its home's log fixes the order of the requests. The whole history therefore has
-// a single waits-for graph, which every copy learns piece by piece, and its strongly connected components are the same
-// in all copies.
+// The logs determine the waits: for each row, the log of the row's home fixes the order of the requests. The whole
+// history therefore has a single waits-for graph, which every copy learns step by step. The graph's strongly connected
+// components are the same in all copies.
 //
-// A component is final once its members, and all transactions that they wait for, have all their parts. The
-// transactions before a member in a log have arrived before it, so the member can wait for no further transaction. Then
-// each copy runs the members in the order of their ids, regardless of their positions in the queues, so all copies
-// decide alike.
+// A component is final once all parts of its members, and of the transactions that the members wait for, have arrived.
+// The transactions before a member in a log have arrived before it, so the member can wait for no further transaction.
+// Each copy then runs the members in the order of their ids, regardless of their positions in the queues. All copies
+// thus make the same decision.
 //
 // A deadlock may span several partitions, so the copy's first partition gathers the graphs of all partitions
 // (graph.go). Each partition reports only changes: under overload a transaction waits through many ticks, and most
-// waits are not in a cycle. The reports need not be from the same time: they stay true, and a transaction counts only
-// when all its partitions have reported it. With home-only replication a copy spans all regions, and no region sees all
-// logs: the first node of all nodes gathers.
+// waits are not in a cycle. The reports need not be from the same time: reported waits remain valid, and a transaction
+// counts only when all its partitions have reported it. With home-only replication a copy spans all regions, and no
+// region sees all logs. The first node of the database then gathers the graphs.
 type resolver struct {
 	r        *Replica
 	interval time.Duration
-	// gatherer is the node of the copy's first partition, copy all nodes of the copy.
+	// gatherer is the node of the copy's first partition. copy lists all nodes of the copy.
 	gatherer geo.NodeID
 	copy     []geo.NodeID
 	ticking  bool
 
-	// At the gatherer: the graph of the full copy. gathering is set while a timer for the next search is running.
+	// graph is the graph of the full copy, and gathering is set while a timer for the next search is running. Only the
+	// gatherer uses them.
 	graph     graph
 	gathering bool
 	// apart is set if a separate core adds to the graph and searches it. During a search, that core owns graph and found,
@@ -45,7 +46,8 @@ type resolver struct {
 	read                       queue.Queue[Graph]
 	told                       []Graph
 	found                      [][]deterministic.Place
-	// Steps of that core: for the queues, and for the graph up to the end of its last search.
+	// readSteps and searchSteps count the separate core's steps: for reading the queues, and for the graph up to the end
+	// of the last search.
 	readSteps, searchSteps int64
 
 	resolved, members int64
@@ -106,12 +108,11 @@ func (s *resolver) tick() {
 	}
 }
 
-// busy reports whether the copy's graph is missing changes that this node has, such as transactions that have ended.
-// Until the graph has them, transaction ids must not be reused: a new transaction would be taken for the earlier
-// transaction.
+// busy reports whether the copy's graph lacks changes that this node has, such as transactions that have ended. Until
+// the graph has them, transaction ids must not be reused: a new transaction would be mistaken for the earlier one.
 func (s *resolver) busy() bool {
 	if s.interval < betweenRuns {
-		return false // another run starts later than that
+		return false // the graph is up to date before another run starts
 	}
 	return s.ticking || s.gathering || s.searching || s.read.Len() > 0 || len(s.told) > 0
 }
@@ -186,7 +187,7 @@ func (s *resolver) searched() {
 	s.searching = false
 	// The separate core no longer uses the graph, so its step count can be read here.
 	s.searchSteps = s.graph.steps
-	// The copy has restarted during the search, so the deadlocks found belong to its earlier state.
+	// The copy has restarted during the search, so the deadlocks belong to its earlier state.
 	if s.outdated {
 		s.outdated, s.found = false, nil
 		s.graph.reset()

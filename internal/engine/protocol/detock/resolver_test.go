@@ -27,8 +27,8 @@ func (nowhere) Mark(*coverage.Mark)                  {}
 func (nowhere) Buggify(*buggify.Point) bool          { return false }
 func (nowhere) Rand() *rand.Rand                     { return rand.New(rand.NewPCG(1, 1)) }
 
-// A partition's report after a later cut than this node has reached waits until the node reaches the cut: the graph is
-// discarded there.
+// A node that receives a partition's report from after a later cut keeps the report until it reaches that cut itself,
+// where it discards its graph.
 func TestGraphsOfLaterCuts(t *testing.T) {
 	params, errs := Engine.Resolve(map[string]string{"homeLogs": "Regions", "batchCopies": "2"})
 	if len(errs) > 0 {
@@ -46,8 +46,9 @@ func TestGraphsOfLaterCuts(t *testing.T) {
 	}
 }
 
-// A copy that restarts discards its graph. If a separate core is searching the graph, it is discarded after the search.
-// Deadlocks of that search are not reported, and reports that arrive in the meantime are kept for the next search.
+// A copy that restarts discards its graph. If a separate core is searching the graph, the graph is discarded after the
+// search. Deadlocks of that search are not reported, and reports that arrive in the meantime are kept for the next
+// search.
 func TestResetWhileSearching(t *testing.T) {
 	a, b := deterministic.Place{Position: 1}, deterministic.Place{Position: 2}
 	circle := []deterministic.Vertex{{Place: a, Participants: 1, After: []deterministic.Place{b}}, {Place: b, Participants: 1, After: []deterministic.Place{a}}}

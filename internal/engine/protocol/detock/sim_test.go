@@ -18,8 +18,8 @@ import (
 // arrivalOrder is Detock without opportunistic ordering.
 var arrivalOrder = map[string]string{"opportunistic": "false"}
 
-// For every topology and network, the copies stay equal, the sum of all money is constant, and readers see all of a
-// transaction or nothing. Every transaction is answered exactly once: the simulator panics on a second answer.
+// For every topology and network, the copies stay equal, the total balance is constant, and a reader sees either all of
+// a transaction's writes or none. Every transaction is answered exactly once: the simulator panics on a second answer.
 func TestSerializable(t *testing.T) {
 	t.Run("opportunistic", func(t *testing.T) { protocoltest.Serializable(t, detock.Engine, nil, 4) })
 	t.Run("arrival order", func(t *testing.T) { protocoltest.Serializable(t, detock.Engine, arrivalOrder, 4) })
@@ -29,7 +29,7 @@ func TestSerializable(t *testing.T) {
 // ownCore is Detock with a separate core for the resolver.
 var ownCore = map[string]string{"resolverCore": "own"}
 
-// Where its steps are long, a resolver with a separate core leaves the node's core to transactions. Where its steps
+// If steps of the resolver take long, a separate core for the resolver leaves the node's core to transactions. If steps
 // take no time, both variants commit about the same number.
 func TestResolverCore(t *testing.T) {
 	const rows, each = 2400, 1000
@@ -64,7 +64,7 @@ func TestResolverCore(t *testing.T) {
 	}
 }
 
-// Links between regions break and come back at random.
+// The database stays correct while links between regions fail and recover at random.
 func TestCuts(t *testing.T) {
 	t.Run("opportunistic", func(t *testing.T) { protocoltest.Cuts(t, detock.Engine, nil, 6) })
 	t.Run("arrival order", func(t *testing.T) { protocoltest.Cuts(t, detock.Engine, arrivalOrder, 6) })
@@ -75,19 +75,19 @@ func TestGroups(t *testing.T) {
 	protocoltest.Groups(t, detock.Engine, nil)
 }
 
-// Two runs with the same seed are the same, line by line.
+// Two runs with the same seed produce identical traces.
 func TestReproducible(t *testing.T) {
 	t.Run("opportunistic", func(t *testing.T) { protocoltest.Reproducible(t, detock.Engine, nil) })
 	t.Run("arrival order", func(t *testing.T) { protocoltest.Reproducible(t, detock.Engine, arrivalOrder) })
 }
 
-// The median latency of every class and region is the law's, within 5%, on an unloaded system.
+// On an unloaded system, the median latency of every class and region is within 5% of the latency model.
 func TestLaw(t *testing.T) {
 	t.Run("opportunistic", func(t *testing.T) { protocoltest.Law(t, detock.Engine, nil) })
 	t.Run("arrival order", func(t *testing.T) { protocoltest.Law(t, detock.Engine, arrivalOrder) })
 }
 
-// Edges of the parameters and of the topology.
+// The database works with extreme values of parameters and with topologies of unusual shape.
 func TestShapes(t *testing.T) {
 	protocoltest.Shapes(t, detock.Engine, []map[string]string{
 		nil,
@@ -160,7 +160,7 @@ func TestHotRows(t *testing.T) {
 	}
 }
 
-// Rows move to where they are used, and everything holds as before.
+// All guarantees hold while rows are remastered to the regions that use them.
 func TestRemastering(t *testing.T) {
 	protocoltest.Remastering(t, detock.Engine, nil)
 }
@@ -170,12 +170,12 @@ func TestRemasteringPays(t *testing.T) {
 	protocoltest.RemasteringPays(t, detock.Engine)
 }
 
-// The same with deadlocks.
+// All guarantees hold while rows are remastered and transactions deadlock.
 func TestRemasteringWithDeadlocks(t *testing.T) {
 	protocoltest.Remastering(t, detock.Engine, map[string]string{"opportunistic": "false"})
 }
 
-// With rows kept only at home, all guarantees hold as before, and latencies match the latency model.
+// All guarantees hold if only the home region keeps a row, and latencies match the latency model.
 func TestHomeOnly(t *testing.T) {
 	protocoltest.HomeOnly(t, detock.Engine, nil)
 }
@@ -184,7 +184,7 @@ func TestHomeOnlyLaw(t *testing.T) {
 	protocoltest.Law(t, detock.Engine, map[string]string{"replication": "homeOnly"})
 }
 
-// Rows that are nowhere but at home don't move.
+// Home-only replication does not support remastering.
 func TestHomeOnlyDoesNotRemaster(t *testing.T) {
 	_, errs := detock.Engine.Resolve(map[string]string{"replication": "homeOnly", "remaster": "3"})
 	if len(errs) != 1 || errs[0].Name != "remaster" {
@@ -203,7 +203,7 @@ func TestHomeOnlyAnswers(t *testing.T) {
 	protocoltest.HomeOnlyAnswers(t, detock.Engine)
 }
 
-// Nodes ask for the homes of rows that other partitions have: everything holds as before.
+// All guarantees hold when nodes ask other partitions for the homes of rows.
 func TestMasters(t *testing.T) {
 	protocoltest.Masters(t, detock.Engine)
 }
@@ -212,7 +212,7 @@ func TestMastersLaw(t *testing.T) {
 	protocoltest.MastersLaw(t, detock.Engine, locallog.LookupLaw)
 }
 
-// Home logs that consensus groups keep, in their region or in several.
+// Consensus groups replicate the home logs, within their region or across regions.
 func TestReplicatedLogs(t *testing.T)        { protocoltest.ReplicatedLogs(t, detock.Engine) }
 func TestReplicatedLogsLaw(t *testing.T)     { protocoltest.ReplicatedLogsLaw(t, detock.Engine) }
 func TestReplicatedLogsSurvive(t *testing.T) { protocoltest.ReplicatedLogsSurvive(t, detock.Engine) }

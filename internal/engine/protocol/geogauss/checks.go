@@ -8,10 +8,13 @@ import (
 )
 
 var (
-	epochsGrow = invariant.New("geogauss.epochs-grow", "what a server has merged, and has complete in a view, never goes back, and nothing is merged that is not complete")
-	sameMerges = invariant.New("geogauss.same-merges", "servers that have merged the epochs up to one have merged as many with write sets")
-	viewGrows  = invariant.New("geogauss.view-grows", "the view that a server knows never goes back")
-	boundary   = invariant.New("geogauss.same-boundary", "servers that know of a new incarnation agree on the last epoch of those before it that counts")
+	epochsGrow = invariant.New("geogauss.epochs-grow",
+		"a server's last merged epoch and its frontier in a view never decrease, and only complete epochs are merged")
+	sameMerges = invariant.New("geogauss.same-merges",
+		"servers that have merged up to the same epoch have merged the same number of non-empty epochs")
+	viewGrows = invariant.New("geogauss.view-grows", "the view number that a server knows never decreases")
+	boundary  = invariant.New("geogauss.same-boundary",
+		"servers agree on the last epoch that counts before a new incarnation")
 )
 
 // frontierIn is the frontier in a view: in the next view it may wait for changes that this server does not know yet.

@@ -8,7 +8,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// epochs are the epochs of all servers that this server has received. walk advances over them, up to the first
+// epochs holds the epochs of all servers that this server has received. walk advances over them, up to the first
 // incomplete epoch.
 type epochs struct {
 	r       *Replica
@@ -23,7 +23,8 @@ type epochs struct {
 	ready []segment
 	// wanted is the last epoch in which this server knows of write sets. filled is the last merged epoch with write sets.
 	wanted, filled uint64
-	// awaited is the server with the first missing epoch, since time since; nobody if no epoch is missing.
+	// awaited is the server with the first missing epoch, or nobody if no epoch is missing. since is the time from which
+	// this server awaits it.
 	awaited geo.NodeID
 	since   time.Duration
 
@@ -32,27 +33,27 @@ type epochs struct {
 	arrivals map[*WriteSet]int // the order in which write sets have arrived, for the faulty variant arrivalOrder
 }
 
-// server is the state of another server.
+// server is what this server knows about one server, which may be itself.
 type server struct {
-	// open are the received write sets of the epoch that has not ended.
+	// open are the received write sets of the server's running epoch.
 	open []*WriteSet
-	// log are its ended epochs, without gaps after the merged epochs. ended is the last of them.
+	// log holds the server's ended epochs, without gaps after the merged epochs. ended is the last ended epoch.
 	log   []*Closed
 	ended uint64
 	since time.Duration // time when ended last advanced
 	// completed is the last epoch that the server has declared complete, in view completedView.
 	completed, completedView uint64
-	// tenures are the intervals of epochs in which it is a member, ascending.
+	// tenures are the intervals of epochs in which the server is a member, ascending.
 	tenures []tenure
 	// limited is set if epochs after limit must not count in this view.
 	limited bool
 	limit   uint64
-	// passedOn is, by server, the last epoch that was passed on to it. Links lose nothing, so these epochs need not be
-	// sent again, however long a link delays them.
+	// passedOn[n] is the last of the server's epochs that were passed on to server n. Links lose nothing, so these epochs
+	// need not be sent again, however long a link delays them.
 	passedOn []uint64
 	// incarnation is the latest known incarnation of the server. settled is the latest incarnation that the group has
-	// agreed on, and counts from view from on. Epochs of earlier incarnations count up to boundary; epochs of the settled
-	// incarnation follow.
+	// agreed on; its epochs count from the view with number from on. Epochs of earlier incarnations count up to boundary;
+	// epochs of the settled incarnation follow.
 	incarnation, settled uint32
 	// counted is the last merged epoch in which the server may have counted.
 	counted        uint64
@@ -63,8 +64,8 @@ type server struct {
 // write sets before the last of them.
 type segment struct {
 	end  uint64
-	view uint64    // after it
-	sets []*Closed // with write sets, by server
+	view uint64    // view after the segment
+	sets []*Closed // the epochs with write sets, by server
 }
 
 // nobody stands for the absence of a server.
@@ -94,10 +95,10 @@ func (e *epochs) want(epoch uint64) {
 // busy reports whether an epoch with write sets has not been merged.
 func (e *epochs) busy() bool { return e.base < e.wanted }
 
-// receive handles a write set of its server.
+// receive handles a write set from the server that has executed it.
 func (e *epochs) receive(from geo.NodeID, m *WriteSet) {
 	s := &e.servers[from]
-	// This server must end the epoch, too, even if it has no write sets in it: busy is true until the epoch is merged.
+	// This server must end the epoch, too, even without write sets of its own: busy is true until the epoch is merged.
 	e.want(m.Epoch)
 	if e.r.wrong == arrivalOrder {
 		e.arrivals[m] = len(e.arrivals)
@@ -105,7 +106,7 @@ func (e *epochs) receive(from geo.NodeID, m *WriteSet) {
 	s.open = append(s.open, m)
 }
 
-// end handles the end of an epoch of its server.
+// end handles a server's announcement that one of its epochs has ended.
 func (e *epochs) end(from geo.NodeID, m *End) {
 	s := &e.servers[from]
 	sets := s.open
@@ -114,7 +115,7 @@ func (e *epochs) end(from geo.NodeID, m *End) {
 	if e.wanted = max(e.wanted, m.Wanted); m.Busy {
 		e.r.local.active = e.r.env.Now()
 	}
-	// An end also carries a declaration, so walk sends none for segments without write sets.
+	// End also declares epochs complete, so walk sends no separate declaration for segments without write sets.
 	e.completed(from, m.View, m.Complete)
 	// Without all its write sets the epoch stays missing here, and is requested from other servers.
 	if uint64(len(sets)) == m.Count {
@@ -132,7 +133,7 @@ func (e *epochs) completed(from geo.NodeID, view, epoch uint64) {
 }
 
 // put appends an epoch to its server's log. The epoch must follow the last received epoch of that server, or follow
-// only merged epochs: a server's epochs may be kept by no server while it did not count.
+// only merged epochs: all servers may have discarded epochs in which that server did not count.
 //
 // The epoch arrives from its server, from a server that passes it on, or with the server's departure.
 func (e *epochs) put(c *Closed) {
@@ -179,7 +180,7 @@ func (s *server) find(epoch uint64) *Closed {
 		}
 		return 0
 	})
-	// This server has reported limit to the leader, and must not count epochs that have arrived since.
+	// This server has reported limit to the leader, and must not count epochs that have arrived afterwards.
 	if i == len(s.log) || s.limited && s.log[i].Epoch > s.limit {
 		return nil
 	}
@@ -286,8 +287,8 @@ func (e *epochs) resume(epoch uint64) bool {
 
 // await records the server with the first missing epoch.
 func (e *epochs) await(n geo.NodeID) {
-	// While the same server is awaited, since stays. Its progress is recorded in server.since, which suspect also
-	// considers.
+	// While the same server is awaited, since does not change. The awaited server's progress is recorded in server.since,
+	// which suspect also considers.
 	if n == nobody || n != e.awaited {
 		e.since = e.r.env.Now()
 	}
@@ -382,7 +383,7 @@ func (e *epochs) uncounted(to, server geo.NodeID, after, epoch uint64) {
 	e.r.env.Send(to, &Closed{Server: server, Epoch: epoch, After: after, View: e.servers[server].from})
 }
 
-// has returns the epoch up to which this server needs no epochs of server n any more.
+// has returns the last epoch of server n that this server has received or no longer needs.
 func (e *epochs) has(n geo.NodeID) uint64 { return max(e.servers[n].ended, e.base) }
 
 // collect discards merged epochs that all servers have received. Beyond keepBytes, it also discards the oldest merged
@@ -397,7 +398,7 @@ func (e *epochs) collect() {
 		switch s := &e.servers[n]; {
 		case geo.NodeID(n) == e.r.self:
 		case s.completedView != e.r.members.view:
-			// Nothing is known of this server in the current view, so all epochs are kept for it.
+			// The server has declared nothing in the current view, so all epochs are kept for it.
 			low = 0
 		default:
 			low = min(low, s.completed)

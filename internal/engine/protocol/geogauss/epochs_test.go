@@ -46,7 +46,7 @@ func bulk(bytes int) []*WriteSet {
 	return []*WriteSet{{ID: 1, Writes: []txn.WriteEntry{{Key: simload.Key(1), Value: make([]byte, bytes)}}}}
 }
 
-// When there is too much to keep, the oldest epochs go, whosever they are.
+// If the kept epochs exceed the bound, the oldest epochs are discarded first, whichever server they belong to.
 func TestOldestEpochsAreForgotten(t *testing.T) {
 	r, _ := newServer(t)
 	e := &r.epochs
@@ -91,8 +91,8 @@ func TestEpochsOfAnEarlierViewAreKept(t *testing.T) {
 	}
 }
 
-// A server that lacks discarded epochs receives no later epochs: it could not append them, and would not receive them
-// when it asks again.
+// A server that lacks discarded epochs receives no later epochs: it could not append them, and a second request would
+// not return them again.
 func TestRequestsBehindForgottenEpochs(t *testing.T) {
 	r, env := newServer(t)
 	e := &r.epochs
@@ -111,8 +111,8 @@ func TestRequestsBehindForgottenEpochs(t *testing.T) {
 	}
 }
 
-// When all members have left and some have joined again, these count immediately: no end of a member can report the
-// joining.
+// If all members have left and some have joined again, these count immediately: no member is left whose end could
+// report that they have joined.
 func TestLastMemberLeaves(t *testing.T) {
 	r, _ := newServer(t)
 	e := &r.epochs

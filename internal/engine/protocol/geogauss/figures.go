@@ -9,7 +9,7 @@ var figures = []protocol.Figure{
 	protocol.TransactionsTaken,
 	{
 		Name: "snapshot_reads", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutTransactions,
-		Doc: "Transactions taken that read a snapshot and write nothing.",
+		Doc: "Read-only transactions accepted; they read a snapshot.",
 	},
 	{
 		Name: "epochs_ended", Kind: protocol.Counter, Unit: "epochs", Topic: protocol.AboutBatches,
@@ -29,7 +29,7 @@ var figures = []protocol.Figure{
 	},
 	{
 		Name: "aborts_row_lost", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutConflicts,
-		Doc: "Own transactions aborted because another of the epoch won a row (reason `row-lost`).",
+		Doc: "Own transactions aborted because another transaction of the epoch won a row (reason `row-lost`).",
 	},
 	{
 		Name: "aborts_row_changed", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutConflicts,
@@ -37,7 +37,7 @@ var figures = []protocol.Figure{
 	},
 	{
 		Name: "aborts_snapshot_too_old", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutConflicts,
-		Doc: "Own transactions aborted because their snapshot was 2,000 epochs with write sets old (reason `snapshot-too-old`).",
+		Doc: "Own transactions aborted because 2,000 epochs with write sets have followed their snapshot (reason `snapshot-too-old`).",
 	},
 	{
 		Name: "aborts_left_out", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutConflicts,
@@ -53,7 +53,7 @@ var figures = []protocol.Figure{
 	},
 	{
 		Name: "epochs_passed_on", Kind: protocol.Counter, Unit: "epochs", Topic: protocol.AboutLogs,
-		Doc: "Epochs of other servers passed on.",
+		Doc: "Epochs of other servers forwarded.",
 	},
 	{
 		Name: "servers_left", Kind: protocol.Counter, Unit: "servers", Topic: protocol.AboutRecovery,

@@ -1,19 +1,20 @@
-// Package geogauss is a multi-leader database that merges epochs: GeoGauss (W. Zhou et al., GeoGauss: Strongly
-// Consistent and Light-Coordinated OLTP Database for Geo-Replicated SQL Database, Proc. ACM Manag. Data 1(1), SIGMOD
-// 2023). Every server holds all rows, accepts transactions, and executes them immediately on its latest snapshot. Their
-// write sets are sent to all servers. A deterministic rule decides at every server which write sets of an epoch commit.
-// The servers neither agree on an order nor vote.
+// Package geogauss implements GeoGauss (W. Zhou et al., GeoGauss: Strongly Consistent and Light-Coordinated OLTP
+// Database for Geo-Replicated SQL Database, Proc. ACM Manag. Data 1(1), SIGMOD 2023): a multi-leader database that
+// merges epochs. Every server holds all rows, accepts transactions, and executes them immediately on its latest
+// snapshot. It sends their write sets to all servers. A deterministic rule decides at every server which write sets of
+// an epoch commit. The servers neither agree on an order nor vote.
 //
 // Execution (local.go). A transaction reads the server's last snapshot: the rows after all epochs that are merged
-// there. When it requests its commit, its write set is sent to all servers immediately, in the epoch that the server's
-// clock shows. A marker with the number of write sets follows at the end of the epoch. Read-only transactions are
-// answered from the snapshot.
+// there. When the transaction requests its commit, the server immediately sends its write set to all servers, in the
+// epoch that the server's clock shows. A marker with the number of write sets follows at the end of the epoch.
+// Read-only transactions are answered from the snapshot.
 //
-// Completeness (epochs.go). An epoch is complete where all write sets of all members are. It may be merged then, or, as
-// the parameter acks says, when a majority of the servers has it, too. Epochs are merged strictly in their order.
+// Completeness (epochs.go). An epoch is complete at a server that has all write sets of all members. Depending on the
+// parameter acks, the server merges the epoch immediately, or only when a majority of the servers, or every server, has
+// the epoch, too. Epochs are merged strictly in order.
 //
-// Merge (merge.go). Of an epoch's write sets that write the same row, the write set with the latest snapshot wins,
-// which is the shortest transaction. Ties go to the lowest sequence number, and then to the lowest server. A
+// Merge (merge.go). Of an epoch's write sets that write the same row, the write set with the latest snapshot wins; it
+// belongs to the shortest transaction. Ties go to the lowest sequence number, and then to the lowest server. A
 // transaction that loses a row is aborted as a whole. Under snapshot isolation a write set is also aborted if an
 // earlier epoch has changed one of its rows after its snapshot: the first committer wins.
 //
@@ -21,7 +22,7 @@
 // epochs that counts. It may join again when it recovers.
 //
 // Lost servers (replace.go). A new incarnation of a server that has lost its state receives the rows, and the unmerged
-// epochs, from another server. It joins like a server that was away.
+// epochs, from another server. It then joins like a server that has recovered.
 //
 // Clocks. Epochs are numbered by physical clocks. A server with a late clock makes all others wait, and a server with
 // an early clock waits for the others; no clock causes a wrong answer.
@@ -110,10 +111,11 @@ func promises(p protocol.Params) isolation.Level {
 }
 
 // tolerates is Engine.Tolerates: any minority of the regions. Without acknowledgements, the other servers wait for a
-// lost server's epochs permanently. A database at rest elects a leader when its leader is lost. It detects other lost
-// servers only when a transaction writes. These leave one after the other, each when it has been silent for long
-// enough. That takes two looks, an inquiry, a request for epochs that the leader lacks, and the change; all servers
-// wait in the meantime.
+// lost server's epochs permanently.
+//
+// An idle database elects a leader when its leader is lost. It detects other lost servers only when a transaction
+// writes. The lost servers then leave one after the other, each after the required silence. A departure takes two calls
+// of look, an inquiry, a request for epochs that the leader lacks, and the change. All servers wait in the meantime.
 func tolerates(t *geo.Topology, p protocol.Params) protocol.Tolerance {
 	if p.Word("acks") == acksNone {
 		return protocol.Tolerance{}
@@ -126,8 +128,8 @@ func tolerates(t *geo.Topology, p protocol.Params) protocol.Tolerance {
 	return s
 }
 
-// replaces is Engine.Replaces: any node, if the others are a majority, which determines the lost node's epochs that
-// count.
+// replaces is Engine.Replaces: any node, if the other nodes are a majority. That majority determines which of the lost
+// node's epochs count.
 func replaces(t *geo.Topology, p protocol.Params) (all []geo.NodeID) {
 	// With acks: None, the members never change. Of two servers, the remaining server is no majority.
 	if p.Word("acks") == acksNone || t.Nodes() < 3 {
@@ -155,7 +157,7 @@ type Replica struct {
 	procs     *txn.Registry
 	store     *store.Versioned
 	placement geo.Placement
-	longest   time.Duration // round trip
+	longest   time.Duration // the longest round trip between two nodes
 	wrong     mistake
 	shrink    uint8 // protocol.Config.Shrink
 
@@ -266,7 +268,7 @@ func (r *Replica) Roles() []string {
 }
 
 // Pending implements protocol.Replica. It counts unanswered own transactions, epochs with write sets that are not
-// merged here, and open questions of the membership.
+// merged here, and outstanding membership changes.
 func (r *Replica) Pending() int {
 	n := r.local.open.Len() + r.local.held.Len()
 	if r.epochs.busy() {

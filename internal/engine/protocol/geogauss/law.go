@@ -8,9 +8,10 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// law is Engine.Law, the same for all transactions: the client's hop, half an epoch until its end, and the delay of the
-// write sets from the farthest server. With acknowledgements it is the time until a majority of the servers, or all,
-// have the write sets and have reported that. It is the mean over the region's servers.
+// law is Engine.Law, which is the same for all transactions: the client's round trip to its server, half an epoch until
+// the epoch's end, and the delay of the write sets from the farthest server. With acknowledgements, the last part is
+// the time until a majority of the servers, or all servers, have the write sets and have reported that. law returns the
+// mean over the region's servers.
 func law(t *geo.Topology, p protocol.Params, c geo.Region, _ []geo.Region) time.Duration {
 	each := t.Partitions * t.Replicas
 	var sum time.Duration
@@ -40,7 +41,7 @@ func merged(t *geo.Topology, acks string, n geo.NodeID) time.Duration {
 	if acks == acksAll {
 		return told[len(told)-1]
 	}
-	// The element at n/2 completes a majority of n servers. The epoch must also be complete at the server itself.
+	// The element at index len(told)/2 completes a majority. The epoch must also be complete at the server itself.
 	return max(own, told[len(told)/2])
 }
 

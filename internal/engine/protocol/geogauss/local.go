@@ -13,12 +13,12 @@ import (
 // local executes the transactions of the server's clients on its last snapshot, and ends the server's epochs.
 type local struct {
 	r      *Replica
-	length time.Duration // of epochs
+	length time.Duration // length of an epoch
 
 	ended    uint64      // the last own epoch whose end was announced to the other servers
-	epoch    uint64      // of sets
-	sets     []*WriteSet // of the running epoch
-	sequence uint64      // of the last write set
+	epoch    uint64      // the epoch of sets
+	sets     []*WriteSet // own write sets of the running epoch
+	sequence uint64      // sequence number of the last own write set
 	// open are the transactions with write sets that were sent and not merged, in the order of sending.
 	open queue.Queue[transaction]
 	// held are the transactions that wait for this server to receive its state or to count again.
@@ -33,7 +33,7 @@ type local struct {
 // transaction is a transaction whose client waits until its epoch is merged.
 type transaction struct {
 	set     *WriteSet
-	outcome txn.Outcome // if it commits
+	outcome txn.Outcome // the outcome if the write set wins
 }
 
 // rest is how long servers continue to end epochs without write sets, so that the next write set need not wait for the
@@ -67,7 +67,7 @@ func (l *local) submit(t *txn.Transaction) {
 	case l.r.procs.ReadsOnly(t):
 		l.snapshotReads++
 		l.r.env.Reply(l.r.execution.Outcome(l.r.procs, t, l.r.placement))
-	// A later transaction must not overtake the held ones, and the write sets of a server that does not count are
+	// A later transaction must not overtake the held transactions, and the write sets of a server that does not count are
 	// ignored.
 	case l.held.Len() > 0 || !l.r.members.counts(l.r.self):
 		l.r.env.Mark(transactionHeld)
@@ -146,11 +146,12 @@ func (l *local) close(epoch uint64) {
 	e.put(c)
 }
 
-// waits reports whether something waits for epochs to end: write sets to be merged, or held transactions. Transactions
-// are held until the server counts again, which it does after epochs that all other servers end.
+// waits reports whether write sets wait to be merged or transactions are held. Both need further epochs to end. A held
+// transaction waits until the server counts again, which happens after epochs that all other servers end.
 func (l *local) waits() bool { return l.held.Len() > 0 || l.r.epochs.busy() }
 
-// awake reports whether the server ends epochs: write sets wait to be merged, or did so within the last rest.
+// awake reports whether the server ends epochs: write sets wait to be merged, or have done so within the last second
+// (rest).
 func (l *local) awake() bool {
 	// A single server waits for no other, so it need not stay awake after its last write set.
 	return l.waits() || l.r.nodes > 1 && l.r.env.Now() < l.active+rest

@@ -10,8 +10,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// members agree by Raft on the servers whose write sets count. Changes are numbered: view n is the state after n
-// changes.
+// members tracks the servers whose write sets count, on which the servers agree by Raft. Changes are numbered: view n
+// is the state after n changes.
 //
 // A silent server leaves with the last of its epochs that a majority of the servers has counted. The leader asks a
 // majority, and a server that answers counts no later epochs in this view. An epoch is merged only after a majority has
@@ -50,9 +50,9 @@ type members struct {
 // tenure is an interval of membership: from view from on, up to epoch last.
 type tenure struct{ from, last uint64 }
 
-// round is the leader's attempt to find the last epoch of a silent server.
+// round is the leader's attempt to find out which epoch of a silent server is the last that counts.
 type round struct {
-	server  geo.NodeID // or nobody
+	server  geo.NodeID // the silent server, or nobody
 	reports []uint64
 	have    []bool
 }
@@ -65,7 +65,7 @@ const fetchAfter = 10 * time.Millisecond
 // single network frame.
 const maxCarried = 16 << 20
 
-// electionAfter returns how long a leader must be silent at least before another leader is elected.
+// electionAfter returns the minimum silence of a leader before another leader is elected.
 func electionAfter(p protocol.Params, rtt time.Duration) time.Duration {
 	return p.Duration("heartbeat")*3/2 + 2*rtt
 }
@@ -174,12 +174,13 @@ func (m *members) look() {
 	}
 }
 
-// next returns the server to ask next. It is not the server whose epochs are missing, which has sent them all, unless
-// there is no other server. It may also be that server if its epochs may not have arrived here:
-//   - They were sent to this server's predecessor: write sets that were sent before an incarnation existed are lost
-//     with its predecessor. If all other servers that had the epoch are lost, too, only its own server has it.
-//   - A new incarnation sent them, and they arrived before the change that determines its predecessor's epochs that
-//     count, so they were refused.
+// next returns the server that this server asks next for the epochs of the awaited server. It skips the awaited server,
+// which has already sent all its epochs, unless there is no other server. In two cases it includes the awaited server,
+// because the sent epochs may not have arrived here:
+//   - The epochs were sent to this server's predecessor. Write sets that were sent before an incarnation existed are
+//     lost with the predecessor. If all other servers that had the epoch are lost, too, only the awaited server has it.
+//   - A new incarnation of the awaited server sent the epochs, and they arrived before the change that determines which
+//     of its predecessor's epochs count, so this server refused them.
 func (m *members) next() geo.NodeID {
 	servers, n := m.r.epochs.servers, geo.NodeID(m.r.nodes)
 	for range n {
@@ -201,7 +202,7 @@ func (m *members) suspect() {
 	e := &m.r.epochs
 	if m.round.server != nobody {
 		m.inquire()
-		// The leader may have received the missing epochs since its last attempt to propose.
+		// The leader may have received the missing epochs since its last attempt to propose the departure.
 		m.propose()
 		return
 	}
@@ -209,7 +210,7 @@ func (m *members) suspect() {
 	if n == nobody {
 		n = m.r.replace.unsettled()
 	}
-	// Silence counts from the later of two times: when the wait for the server started, and when its epochs last
+	// Silence counts from the later of two times: when the wait for the server started, and when the server's epochs last
 	// advanced.
 	if n == nobody && e.awaited != nobody && e.awaited != m.r.self && m.current(e.awaited) &&
 		(m.r.env.Now()-max(e.since, e.servers[e.awaited].since) >= m.silence || m.r.env.Buggify(impatient)) {
@@ -273,7 +274,7 @@ func (m *members) inquired(from geo.NodeID, q *Inquiry) {
 
 // reported handles a report for the running round, or for a round that an earlier leader has not finished.
 func (m *members) reported(from geo.NodeID, p *Report) {
-	// A report counts only in the view of its limit. The last epoch of a server that is no member is known.
+	// A report counts only in the view of its limit. The last epoch of a server that has left is already known.
 	if p.View != m.view || int(p.Server) >= m.r.nodes || !m.leads() || !m.current(p.Server) {
 		return
 	}
@@ -327,8 +328,8 @@ func (m *members) change(of func() *Change) {
 	}
 }
 
-// departure returns the change by which a server leaves, with the last of its epochs. It includes the incarnation that
-// has replaced the server, if there is one.
+// departure returns the change by which a server leaves, with the server's epochs that are not merged here. The change
+// includes the incarnation that has replaced the server, if there is one.
 func (m *members) departure(n geo.NodeID, last uint64) *Change {
 	c := &Change{View: m.view, Server: n, Last: last}
 	if s := &m.r.epochs.servers[n]; s.incarnation > s.settled {
@@ -405,7 +406,7 @@ func (m *members) apply(entry []byte) {
 	e.rewind()
 }
 
-// forget drops the epochs of changes that are merged here. A server that has not merged them either has them or
+// forget drops the epochs of changes that are merged here. A server that has not merged these epochs has them or
 // requests them.
 func (m *members) forget() {
 	if !m.laden {

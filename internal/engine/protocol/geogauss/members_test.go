@@ -32,7 +32,7 @@ func TestSnapshotOfChanges(t *testing.T) {
 	}
 }
 
-// A change that carries more than fits into a message carries the first epochs, without a gap.
+// A change whose epochs exceed the limit carries only the first epochs, without a gap.
 func TestChangesFitIntoMessages(t *testing.T) {
 	r, _ := newServer(t)
 	s := &r.epochs.servers[1]
@@ -47,8 +47,8 @@ func TestChangesFitIntoMessages(t *testing.T) {
 	}
 }
 
-// A leader that lacks epochs of a server that has left asks for them. It does not ask how many epochs the servers have,
-// since the epochs that count are known and no other server could leave meanwhile. Nor does it remove the server again:
+// A leader that lacks epochs of a server that has left requests them. It starts no inquiry, because the last epoch that
+// counts is known and no other server could leave in the meantime. Nor does it remove the server again: earlier
 // declarations would not count in the view after that.
 func TestLeftServerIsNotSuspected(t *testing.T) {
 	for name, left := range map[string]bool{"a member": false, "one that has left": true} {

@@ -80,17 +80,17 @@ func (m *merge) advance() {
 	for len(e.ready) > 0 && e.acknowledged(&e.ready[0]) {
 		g := e.ready[0]
 		e.ready = e.ready[1:]
-		// Own transactions of earlier epochs did not count. They are aborted first, so that answer finds the transactions
-		// of this segment at the front of open.
+		// Open own transactions of earlier epochs had write sets that did not count. They are aborted first, so that answer
+		// finds the transactions of this segment at the front of open.
 		m.r.local.settle(g.end - 1)
 		if len(g.sets) > 0 {
 			m.merge(&g)
 			e.filled = g.end
 		}
-		// answer has replied to the transactions that counted. Transactions that are still open up to the segment's end did
-		// not.
+		// answer has replied to the transactions whose write sets counted. The write sets of the transactions that are still
+		// open up to the segment's end did not count.
 		m.r.local.settle(g.end)
-		// This precedes the update of baseView, because the view before the segment determines which servers count in it.
+		// Do this before the update of baseView, because the view before the segment determines which servers count in it.
 		for n := range e.servers {
 			if s := &e.servers[n]; s.counts(e.baseView, e.base+1) {
 				s.counted = g.end
@@ -150,7 +150,7 @@ func (m *merge) validate() {
 }
 
 // mark assigns every row to the write set that wins it. A write set that has lost a row is aborted, but keeps the other
-// rows that it has won: in the paper, write sets that it has beaten get no second chance. The result does not depend on
+// rows that it has won, because in the paper a beaten write set gets no second chance. The result does not depend on
 // the order of the candidates.
 func (m *merge) mark() {
 	// A single write set has no competitor.
@@ -227,8 +227,8 @@ func (m *merge) answer() {
 		if c.server != m.r.self || c.set.Epoch <= m.r.epochs.servers[m.r.self].boundary {
 			continue // it belongs to another server, or to an earlier incarnation of this server
 		}
-		// Own write sets are merged in the order in which they were sent, so the first open transaction is the one that has
-		// ended.
+		// Own write sets are merged in the order in which they were sent, so the first open transaction belongs to this write
+		// set.
 		o := open.Front().outcome
 		open.Pop()
 		m.verdicts[c.verdict]++

@@ -12,7 +12,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/simload"
 )
 
-// marked returns the verdicts of write sets, by transaction, when they are looked at in the order that is given.
+// marked returns the verdicts, by transaction, if mark examines the write sets in the given order.
 func marked(all []candidate) map[txn.ID]verdict {
 	m := merge{r: &Replica{env: &recorder{}}, winners: map[txn.Key]int32{}, candidates: slices.Clone(all)}
 	m.mark()
@@ -70,7 +70,7 @@ func TestMergeRule(t *testing.T) {
 	}
 }
 
-// Each part of the rule decides where those before it are equal.
+// Each criterion decides if all earlier criteria are equal.
 func TestBeats(t *testing.T) {
 	for name, tc := range map[string]struct {
 		a, b candidate
@@ -120,7 +120,7 @@ func TestFirstCommitterWins(t *testing.T) {
 	}
 }
 
-// Values of parameters that are wrong are refused, with what would be right.
+// Resolve refuses invalid values, and names the parameter.
 func TestParameters(t *testing.T) {
 	for name, value := range map[string]string{"epoch": "0s", "acks": "majority", "isolation": "Serializable", "heartbeat": "1ms"} {
 		if _, errs := Engine.Resolve(map[string]string{name: value}); len(errs) != 1 || errs[0].Name != name {

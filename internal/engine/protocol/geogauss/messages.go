@@ -39,7 +39,7 @@ type WriteSet struct {
 	// Epoch is the epoch in which the transaction requests its commit.
 	Epoch uint64
 	ID    txn.ID
-	// Start numbers the snapshot that the transaction has read: how many epochs with write sets it holds.
+	// Start is the number of the snapshot that the transaction has read: the number of merged epochs with write sets.
 	Start uint64
 	// Sequence is the paper's commit sequence number: the server's clock in microseconds, and larger than the number of
 	// the server's previous write set.
@@ -65,7 +65,7 @@ func (m *WriteSet) String() string {
 	return fmt.Sprintf("write set of t%v, epoch %d from snapshot %d", m.ID, m.Epoch, m.Start)
 }
 
-// minWriteSet is the least size of a write set.
+// minWriteSet is the minimum size of a write set.
 const minWriteSet = 5
 
 func readWriteSet(r *codec.Reader) *WriteSet {
@@ -74,16 +74,16 @@ func readWriteSet(r *codec.Reader) *WriteSet {
 	}
 }
 
-// End says that the sender's epochs are over up to Epoch, and that it has write sets in the last of them alone.
+// End announces that the sender has ended its epochs up to Epoch, and that only the last of them has write sets.
 type End struct {
 	Epoch uint64
 	// After is the last epoch whose end the sender has announced before.
 	After uint64
 	// Count is the number of the sender's write sets in the epoch.
 	Count uint64
-	// View is the sender's: the number of changes of the membership that it knows of.
+	// View is the number of membership changes that the sender knows.
 	View uint64
-	// Complete is the last epoch of which the sender has all write sets, as of View.
+	// Complete is the last epoch up to which the sender has all write sets, as of View.
 	Complete uint64
 	// Wanted is the last epoch in which the sender knows of write sets: all other servers must end their epochs up to it,
 	// with or without write sets.
@@ -112,8 +112,8 @@ func (m *End) String() string {
 	return fmt.Sprintf("end of epoch %d: %d write sets; complete to %d", m.Epoch, m.Count, m.Complete)
 }
 
-// Completion says that the sender has all write sets up to an epoch, as of a view: the acknowledgement that the
-// parameter acks asks for.
+// Completion declares that the sender has all write sets up to an epoch, as of a view. It is the acknowledgement that
+// the parameter acks requires.
 type Completion struct{ View, Epoch uint64 }
 
 // Kind implements protocol.Message.
@@ -154,8 +154,8 @@ func (m *Request) String() string {
 	return fmt.Sprintf("lacks the epochs of %d after %d", m.Server, m.After)
 }
 
-// Closed is a server's closed epochs from After (exclusive) to Epoch, with its write sets, which are all of epoch
-// Epoch. Servers keep them, and pass them on to servers that lack them.
+// Closed describes a server's closed epochs from After (exclusive) to Epoch. Only epoch Epoch has write sets. Servers
+// keep these messages, and pass them on to servers that lack the epochs.
 type Closed struct {
 	Server       geo.NodeID
 	Epoch, After uint64
@@ -207,8 +207,8 @@ func readClosed(r *codec.Reader) *Closed {
 	return m
 }
 
-// Inquiry asks the receiver for its epochs of a silent server, and to count no later epochs of that server in this
-// view.
+// Inquiry asks the receiver for the last epoch that it has of a silent server. The receiver must count no later epochs
+// of that server in this view.
 type Inquiry struct {
 	View   uint64
 	Server geo.NodeID
@@ -272,7 +272,7 @@ func (m *Rejoin) String() string {
 	return fmt.Sprintf("asks to be a member again, in view %d", m.View)
 }
 
-// StateRequest asks for the rows and the epochs that are not merged, of a server that knows a view.
+// StateRequest asks a server that knows a view for its rows and its unmerged epochs.
 type StateRequest struct{ View uint64 }
 
 // Kind implements protocol.Message.
@@ -288,12 +288,12 @@ func (m *StateRequest) String() string {
 	return fmt.Sprintf("asks for all rows, in view %d", m.View)
 }
 
-// Change is an entry of the Raft log: a server leaves, or joins again. It counts if it is the first of its view.
+// Change is an entry of the Raft log: a server leaves, or joins again. Only the first change of a view takes effect.
 type Change struct {
 	View   uint64
 	Server geo.NodeID
 	Joins  bool
-	// Last is the last epoch of a server that leaves.
+	// Last is the last epoch that counts of a server that leaves.
 	Last uint64
 	// Incarnation is the new incarnation if the server leaves because it has lost its state, and 0 otherwise. For a server
 	// that has left before, only Incarnation changes.

@@ -23,7 +23,7 @@ func sampleSet() *WriteSet {
 	}}
 }
 
-// sampleMessages has every kind of message, empty and full.
+// sampleMessages returns messages of every kind, both empty and with all fields set.
 func sampleMessages() map[string]protocol.Message {
 	return map[string]protocol.Message{
 		"write set":       sampleSet(),
@@ -47,13 +47,13 @@ func TestCodec(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &consensus.Message{Body: body, Type: kind} // a consensus message has another start
+	m := &consensus.Message{Body: body, Type: kind} // decode handles consensus messages separately
 	if got, err := decode(m.Kind(), m.AppendTo(nil), nil); err != nil || !reflect.DeepEqual(got, m) {
 		t.Errorf("%v comes back as %v, %v", m, got, err)
 	}
 }
 
-// Changes of the membership are read as they were written, and the prefix of a change is not a change.
+// An encoded membership change decodes to the same change, and no prefix of it decodes to a change.
 func TestChanges(t *testing.T) {
 	for name, c := range map[string]*Change{
 		"joins":  {View: 300, Server: 65535, Joins: true},
@@ -75,7 +75,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// Bodies that no message has are refused.
+// decode refuses bodies that no valid message encodes to.
 func TestRefusedMessages(t *testing.T) {
 	for name, m := range map[string]protocol.Message{
 		"a row with a malformed key":   &WriteSet{ID: 1, Writes: []txn.WriteEntry{{Key: "short"}}},

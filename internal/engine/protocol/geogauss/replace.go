@@ -14,17 +14,19 @@ import (
 
 // replacement replaces a server that has lost its state by a new incarnation.
 //
-// The lost server has declared epochs complete, and has reported the epochs that it had of other servers. The new
-// incarnation does not know these. So it declares and reports nothing before the group has agreed that it replaces the
-// server. That is the change by which the lost server leaves, or a separate change if the server had left before.
-// Declarations of an earlier view do not count in a later view, and the lost server was dead when the change was
-// proposed. So from that view on, everything that arrives from the server is from the new incarnation. The last epoch
-// that counts is determined by the reports of the other servers, as for any silent server. A reporting server has every
-// epoch that a majority, possibly including the lost server, had declared complete.
+// The lost server has declared epochs complete, and has reported the epochs that it had received from other servers.
+// The new incarnation does not know these declarations and reports. So it declares and reports nothing before the group
+// has agreed that it replaces the server. The group agrees by the change by which the lost server leaves, or by a
+// separate change if the server had left before.
 //
-// Then it requests a server's state: the rows as of the last epoch merged there, and the later epochs. It keeps the
-// messages that arrive in the meantime. It continues where the state ends, ends its own epochs after the last epoch of
-// the lost server that counts, and asks to join.
+// Declarations of an earlier view do not count in a later view, and the lost server was dead when the change was
+// proposed. So from that view on, everything that arrives from the server is from the new incarnation. The reports of
+// the other servers determine the last epoch that counts, as for any silent server. A reporting server has every epoch
+// that a majority, possibly including the lost server, had declared complete.
+//
+// The new incarnation then requests a server's state: the rows as of the last epoch merged there, and the later epochs.
+// It keeps the messages that arrive in the meantime. It continues where the state ends, ends its own epochs after the
+// last epoch of the lost server that counts, and asks to join.
 type replacement struct {
 	r *Replica
 	// lacking is set while this server is a new incarnation without state.
@@ -33,8 +35,8 @@ type replacement struct {
 	got      uint64 // bytes received at the last call of ask
 	asked    time.Duration
 	patience time.Duration // time until another server is asked
-	state    []byte        // the received state, until this server has reached its view
-	donor    geo.NodeID    // the server that has sent it
+	state    []byte        // the received state, until this server has reached the state's view
+	donor    geo.NodeID    // the server that has sent the state
 
 	sender *statetransfer.Sender
 	sent   int64
@@ -62,7 +64,7 @@ func (r *Replica) Replaced(n geo.NodeID, incarnation uint32) {
 	s.incarnation, s.open = incarnation, nil
 	// The new incarnation does not have the epochs that its predecessor has declared.
 	s.completed, s.completedView = 0, 0
-	// The new incarnation has not received what was passed on to its predecessor.
+	// The new incarnation has not received the epochs that were passed on to its predecessor.
 	for i := range e.servers {
 		if passedOn := e.servers[i].passedOn; passedOn != nil {
 			passedOn[n] = 0
@@ -178,8 +180,8 @@ func (m *members) forgetReport(n geo.NodeID) {
 	}
 }
 
-// ask requests a server's state, once the group has agreed on this incarnation. The first server is the leader, which
-// had the lost server's epochs that count. If nothing arrives for patience, the other members follow in turn.
+// ask requests a server's state, once the group has agreed on this incarnation. It asks the leader first, which had the
+// lost server's epochs that count. If nothing arrives within patience, it asks the other members in turn.
 func (p *replacement) ask() {
 	e := &p.r.epochs
 	self := &e.servers[p.r.self]
@@ -209,8 +211,8 @@ func (p *replacement) ask() {
 	p.r.env.Send(donor, &StateRequest{p.r.members.view})
 }
 
-// requested sends this server's state to a new incarnation. This server must know all membership changes that the new
-// incarnation knows, and must have the lost server's epochs that count.
+// requested sends this server's state to a new incarnation, if this server knows all membership changes that the new
+// incarnation knows, and has the lost server's epochs that count.
 func (p *replacement) requested(from geo.NodeID, q *StateRequest) {
 	s := &p.r.epochs.servers[from]
 	if p.lacking || p.r.members.group == nil || q.View > p.r.members.view || s.settled < s.incarnation ||

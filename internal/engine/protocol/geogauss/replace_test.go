@@ -18,8 +18,8 @@ func (r *Replica) departs(n geo.NodeID, last uint64, incarnation uint32) {
 	r.members.apply((&Change{View: r.members.view, Server: n, Last: last, Incarnation: incarnation}).append())
 }
 
-// The successor of a lost server does not inherit its declarations or its parts of an open epoch. Nor does it inherit
-// the record of epochs that were passed on to it.
+// The successor of a lost server does not inherit the server's declarations or its write sets of an open epoch. Nor
+// does it inherit the record of epochs that were passed on to the server.
 func TestReplacedForgets(t *testing.T) {
 	r, env := newServer(t)
 	e := &r.epochs
@@ -130,8 +130,8 @@ func TestEpochsOfBoth(t *testing.T) {
 	}
 }
 
-// A server that had left and is lost then keeps its last epoch, however many it has ended since. Its successor's follow
-// that.
+// If a server leaves and is lost afterwards, its last epoch that counts stays the same, however many epochs it has
+// ended in the meantime. Its successor's epochs follow that epoch.
 func TestLostAfterItHadLeft(t *testing.T) {
 	r, _ := newServer(t)
 	e := &r.epochs
@@ -181,7 +181,7 @@ func TestPassedOnOfBoth(t *testing.T) {
 	}
 }
 
-// Discarded epochs of a server that did not count are not missed, if all epochs before the next kept epoch are merged.
+// Discarded epochs of a server that did not count are not required if all epochs before the next kept epoch are merged.
 func TestGapBehindWhatIsMerged(t *testing.T) {
 	r, env := newServer(t)
 	e := &r.epochs
@@ -303,7 +303,7 @@ func donor(t *testing.T, given map[string]string) (*Replica, *recorder) {
 	return r, env
 }
 
-// sent returns the state that a server sends when it is asked for it in a view, or nil.
+// stateOf returns the state that r sends when it is asked for its state in a view, or nil.
 func stateOf(r *Replica, env *recorder, view uint64) *statetransfer.Piece {
 	env.sent = nil
 	r.replace.requested(2, &StateRequest{View: view})
@@ -324,7 +324,7 @@ func TestState(t *testing.T) {
 	r, sent := newIncarnation(t, nil)
 	r.members.apply((&Change{Server: 2, Last: 12, Incarnation: 1}).append())
 	r.Receive(0, &WriteSet{Epoch: 13, ID: 5})
-	r.Receive(0, &End{Epoch: 13, After: 12, Count: 2}) // one of the two was sent to the predecessor
+	r.Receive(0, &End{Epoch: 13, After: 12, Count: 2}) // one of the two write sets was sent to the predecessor
 	r.Receive(0, &End{Epoch: 14, After: 13, Wanted: 14})
 	r.Receive(1, &End{Epoch: 14, After: 12, Wanted: 14})
 	sent.sent = nil
@@ -388,8 +388,8 @@ func TestStateOfALaterView(t *testing.T) {
 	}
 }
 
-// A server sends its state to a server that knows no later membership. It must know the lost server's epochs that
-// count, and have them. It sends none to a server that has already sent a message.
+// A server sends its state to a new incarnation that knows no later membership changes. It must know and have the lost
+// server's epochs that count. It sends no state to a new incarnation that has already ended epochs.
 func TestWhoGivesItsState(t *testing.T) {
 	for name, tc := range map[string]struct {
 		prepare func(*Replica)
@@ -450,7 +450,7 @@ func TestWhole(t *testing.T) {
 	}
 }
 
-// Which nodes can be lost.
+// replaces returns all nodes or none, depending on the acknowledgements and the number of nodes.
 func TestReplaces(t *testing.T) {
 	for name, tc := range map[string]struct {
 		acks  string

@@ -14,35 +14,35 @@ var (
 	all     = map[string]string{"acks": "All", "epoch": "3ms"}
 )
 
-// For every topology and network, the copies stay equal, the sum of all money is constant, and readers see all of a
-// transaction or nothing. Every transaction is answered exactly once: the simulator panics on a second answer.
+// For every topology and network, the copies stay equal, the total balance is constant, and a reader sees either all of
+// a transaction's writes or none. Every transaction is answered exactly once: the simulator panics on a second answer.
 func TestSnapshotIsolation(t *testing.T) {
 	t.Run("majority", func(t *testing.T) { protocoltest.Serializable(t, geogauss.Engine, nil, 3) })
 	t.Run("none", func(t *testing.T) { protocoltest.Serializable(t, geogauss.Engine, none, 2) })
 	t.Run("all", func(t *testing.T) { protocoltest.Serializable(t, geogauss.Engine, all, 2) })
 }
 
-// Links between regions break and come back at random.
+// The database stays correct while links between regions fail and recover at random.
 func TestCuts(t *testing.T) {
 	t.Run("majority", func(t *testing.T) { protocoltest.Cuts(t, geogauss.Engine, nil, 12) })
 	t.Run("none", func(t *testing.T) { protocoltest.Cuts(t, geogauss.Engine, none, 4) })
 	t.Run("all", func(t *testing.T) { protocoltest.Cuts(t, geogauss.Engine, all, 4) })
 }
 
-// Two runs with the same seed are the same, line by line.
+// Two runs with the same seed produce identical traces.
 func TestReproducible(t *testing.T) {
 	protocoltest.Reproducible(t, geogauss.Engine, nil)
 	protocoltest.Reproducible(t, geogauss.Engine, shipped)
 }
 
-// The median latency of every class and region is the law's, within 5%, on an unloaded system.
+// On an unloaded system, the median latency of every class and region is within 5% of the latency model.
 func TestLaw(t *testing.T) {
 	t.Run("majority", func(t *testing.T) { protocoltest.Law(t, geogauss.Engine, nil) })
 	t.Run("none", func(t *testing.T) { protocoltest.Law(t, geogauss.Engine, none) })
 	t.Run("all", func(t *testing.T) { protocoltest.Law(t, geogauss.Engine, all) })
 }
 
-// Edges of the parameters and of the topology.
+// The database works with extreme values of parameters and with topologies of unusual shape.
 func TestShapes(t *testing.T) {
 	protocoltest.Shapes(t, geogauss.Engine, []map[string]string{
 		nil, none, all, {"epoch": "1ms", "heartbeat": "50ms"},

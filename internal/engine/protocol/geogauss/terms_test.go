@@ -8,7 +8,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/consensus"
 )
 
-// newLeader returns a server that leads, alone in its group, and counts the changes that are agreed on.
+// newLeader returns the leader of a group with a single member, and a counter of the changes that the group agrees on.
 func newLeader(t *testing.T) (r *Replica, agreed *int) {
 	r, env := newServer(t)
 	agreed = new(int)
@@ -93,8 +93,9 @@ func TestLatestIncarnation(t *testing.T) {
 	}
 }
 
-// The epochs of a server count from the view in which it joins to the last epoch of its tenure. After it has reported
-// to the leader of a view, it counts no later epochs there. Its declarations are of its latest view.
+// The epochs of a server count from the view in which it joins to the last epoch of its tenure. After a report on a
+// server's epochs to the leader of a view, later epochs of that server do not count in the view. Only the declarations
+// of the latest view count.
 func TestWhatCountsInAView(t *testing.T) {
 	s := &server{tenures: []tenure{{2, 10}, {4, 20}}, limited: true, limit: 6}
 	for _, tc := range []struct {
@@ -121,8 +122,8 @@ func TestWhatCountsInAView(t *testing.T) {
 	}
 }
 
-// A state shows a new incarnation which epochs have write sets. It declares the epochs that it has. It passes on
-// nothing in place of discarded epochs, because they may have counted.
+// From a state, a new incarnation learns which epochs have write sets, and it declares the epochs that it has. It
+// passes on nothing in place of discarded epochs, because they may have counted.
 func TestWhatAStateSays(t *testing.T) {
 	from, _ := donor(t, nil)
 	from.epochs.wanted = 20

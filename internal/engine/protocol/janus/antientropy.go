@@ -8,25 +8,25 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 )
 
-// antiEntropy sends decisions that one replica knows to all replicas (Demers et al., Epidemic algorithms for replicated
+// antiEntropy sends decisions to the replicas that missed them (Demers et al., Epidemic algorithms for replicated
 // database maintenance, PODC 1987, section 1.3).
 //
-// A coordinator sends its decisions to all replicas. Links lose no messages while both ends are up, but when the
-// coordinator fails, its messages to disconnected or stopped replicas are lost. A node that knows an instance without
-// its decision takes it over (see recovery). A replica that does not know the instance has nothing to take over, and
-// replicas that know the decision have no reason to.
+// A coordinator sends its decisions to all replicas. Links lose no messages while both ends are up. When the
+// coordinator fails, however, its messages to disconnected or stopped replicas are lost. Recovery does not repair this.
+// A replica that does not know the instance cannot take it over, and a replica that knows the decision has no reason
+// to.
 //
-// Therefore a replica acts if it knows decisions of a row that are not known to be stable, and the row's coordinator
-// has been silent for longer than decisions take to become stable. It asks the other replicas of its partition for
-// their state of the row (RowQuery). They answer with the number up to which they have received the row, and the later
-// decisions that they know (RowReport). The replica sends them the missing decisions, and asks again until they have
-// all of them. Stable rows cost nothing, nor do rows of coordinators that send messages.
+// Therefore a replica acts if it knows decisions of a row that may not be stable, and the row's coordinator has been
+// silent for longer than decisions take to become stable. The replica asks the other replicas of its partition for
+// their state of the row (RowQuery). They answer with the number up to which they have received the row, and with the
+// later decisions that they know (RowReport). The replica sends the missing decisions, and asks again until no replica
+// misses any. Stable rows, and rows of coordinators that still send messages, cause no traffic.
 type antiEntropy struct {
 	r *Replica
-	// overdue is the time after the coordinator's last message by which its row should be stable. It is longer than a
-	// query takes.
+	// overdue is the longest normal time from a coordinator's decision until all nodes know it to be stable. It is also
+	// longer than a RowQuery and its answer take.
 	overdue time.Duration
-	// excuse is the silence after which a replica is no longer waited for.
+	// excuse is the silence after which this node no longer waits for a replica.
 	excuse time.Duration
 	// unsettled is the number of rows with decisions that other replicas may lack, as of the last tick. A new decision
 	// makes it at least 1.
@@ -43,14 +43,14 @@ type exchange struct {
 
 func (a *antiEntropy) init(r *Replica, recovery, longest time.Duration) {
 	a.r = r
-	// The farthest replica receives the decision, orders the instance, and reports that at its next tick. The coordinator
-	// notifies all nodes at its own next tick. The factor 2 leaves room for jitter.
+	// An upper bound for a decision to become stable: it travels to the farthest replica, whose next tick reports the
+	// instance as ordered, and the coordinator's own next tick notifies all nodes. The factor 2 leaves room for jitter.
 	a.overdue = 2 * (longest + 2*tickEvery)
-	// A live replica may need up to overdue for its answer, so a shorter silence proves nothing.
+	// A live replica may need up to overdue to answer, so a shorter silence proves nothing.
 	a.excuse = max(recovery, a.overdue)
 }
 
-// silent reports whether node n has been silent for so long that it is not waited for.
+// silent reports whether node n has been silent for at least excuse, so that this node no longer waits for it.
 func (a *antiEntropy) silent(n geo.NodeID, now time.Duration) bool {
 	return now-a.r.recovery.heard[n] >= a.excuse
 }
@@ -79,7 +79,7 @@ func (a *antiEntropy) tick() {
 			known := max(row.received, row.stable)
 			row.strays = slices.DeleteFunc(row.strays, func(rec *record) bool { return rec.id.Seq() <= known })
 		}
-		// All replicas have ordered every decision that this replica knows of the row.
+		// The row is stable up to the last decision that this replica knows.
 		if row.last <= row.stable {
 			continue
 		}
@@ -105,8 +105,8 @@ func (a *antiEntropy) tick() {
 	}
 }
 
-// compare queries the replicas of this partition that may lack decisions of n's row, once the row is overdue. It
-// reports whether no replica is left to wait for.
+// compare queries the replicas of this partition that may lack decisions of n's row, once n has been silent for
+// overdue. It reports whether this node need not wait for any of these replicas: each has all decisions or is silent.
 func (a *antiEntropy) compare(n geo.NodeID, row *row, now time.Duration) (settled bool) {
 	r := a.r
 	group := r.group[r.partition]
@@ -118,7 +118,7 @@ func (a *antiEntropy) compare(n geo.NodeID, row *row, now time.Duration) (settle
 	settled = true
 	for i, c := range group {
 		e := &row.exchanges[i]
-		// decided only grows: if it is unchanged since a complete report, the other replica lacks nothing.
+		// decided only grows. If it has not changed since a complete report, the other replica has all decisions.
 		if c == r.self || c == n || e.settled == row.decided {
 			continue
 		}
@@ -149,7 +149,7 @@ func (a *antiEntropy) queried(from geo.NodeID, m *RowQuery) {
 		row := &r.rows[n]
 		k := RowKnowledge{Node: n, Received: row.received}
 		for _, rec := range row.strays {
-			// strays is pruned only at ticks, so some of its instances may have been received since.
+			// strays is pruned only at ticks, so some of its instances may have been received in the meantime.
 			if rec.id.Seq() > row.received {
 				k.Beyond = append(k.Beyond, rec.id.Seq())
 			}
@@ -160,13 +160,13 @@ func (a *antiEntropy) queried(from geo.NodeID, m *RowQuery) {
 	r.env.Send(from, report)
 }
 
-// reported sends another replica of this partition the decisions that it lacks.
+// reported sends a replica the decisions that are missing from its report.
 func (a *antiEntropy) reported(from geo.NodeID, m *RowReport) {
 	r := a.r
 	i := slices.Index(r.group[r.partition], from)
 	for j := range m.Rows {
 		k := &m.Rows[j]
-		// A report is useful only from a replica of this partition, and for a row that this node has asked about.
+		// Ignore reports from other partitions, and reports about rows that this node never asked about.
 		if i < 0 || int(k.Node) >= r.nodes || r.rows[k.Node].exchanges == nil {
 			continue
 		}
@@ -194,7 +194,7 @@ func (a *antiEntropy) reported(from geo.NodeID, m *RowReport) {
 				tell(rec)
 			}
 		}
-		// Only a report without gaps proves that the replica has the decisions; those just sent may still be lost.
+		// A replica has all decisions only if its report contains all of them. The decisions sent now may still be lost.
 		if !lacks {
 			row.exchanges[i].settled = row.decided
 		}

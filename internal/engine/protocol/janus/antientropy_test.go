@@ -8,9 +8,9 @@ import (
 	"github.com/geobench/geobench/internal/bench/simload"
 )
 
-// A replica also passes on decisions of instances that it never received from their coordinator. It asks again until
-// the other replica has them, and then stops. If the coordinator turns out to be alive, these decisions are handled
-// like all others.
+// A replica also sends other replicas decisions of instances that it has never received from their coordinator. It
+// queries the other replica until that replica has the decisions, and then stops. If the coordinator turns out to be
+// live, these decisions are handled like all others.
 func TestStraysArePassedOn(t *testing.T) {
 	s := newScripted(t, 3, 1, 1)
 	first, third := instance(0, 1), instance(0, 3)
@@ -63,6 +63,6 @@ func TestStrangeRowMessages(t *testing.T) {
 	s.hear(2, &RowQuery{[]geo.NodeID{6, 65535}})
 	s.sends("to 2: report rows:")
 	s.hear(2, &RowReport{[]RowKnowledge{{Node: 4}, {Node: 65535, Received: 1}}})
-	s.hear(1, &RowReport{[]RowKnowledge{{Node: 4}}}) // of another partition
+	s.hear(1, &RowReport{[]RowKnowledge{{Node: 4}}}) // from a replica of another partition
 	s.sends()
 }

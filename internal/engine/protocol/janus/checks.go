@@ -7,12 +7,17 @@ import (
 )
 
 var (
-	oneDecision  = invariant.New("janus.one-decision", "an instance happens at all replicas that know its decision, or is a no-op at all")
-	rowsGrow     = invariant.New("janus.rows-grow", "what a replica has received of a coordinator's row, closed and ordered never goes back")
-	rowOrder     = invariant.New("janus.row-order", "what is ordered was received, what everybody has ordered is ordered here, and only that is forgotten")
-	stableHere   = invariant.New("janus.stable-here", "what everybody has ordered is ordered here, and what is to be forgotten is over here")
-	ownVotes     = invariant.New("janus.own-votes", "a new incarnation pre-accepts nothing that was sent to its predecessor")
-	ballotsAhead = invariant.New("janus.ballots", "nobody accepts at a higher ballot than it has heard of")
+	oneDecision = invariant.New("janus.one-decision",
+		"replicas that know the decision of an instance agree whether it is a no-op")
+	rowsGrow = invariant.New("janus.rows-grow",
+		"the received, closed and ordered positions of a coordinator's row never decrease")
+	rowOrder = invariant.New("janus.row-order",
+		"ordered instances were received, and only instances that all replicas have ordered are forgotten")
+	stableHere = invariant.New("janus.stable-here",
+		"instances that all replicas have ordered are ordered here, and forgotten instances have executed here")
+	ownVotes = invariant.New("janus.own-votes",
+		"a new incarnation pre-accepts no instance that was sent to its predecessor")
+	ballotsAhead = invariant.New("janus.ballots", "a replica accepts no ballot higher than the one that it has promised")
 )
 
 // Check implements protocol.Checked.

@@ -10,13 +10,15 @@ import (
 // conflicts finds the dependencies of a new transaction. It tracks all three kinds of conflict: write after read, read
 // after write, and write after write.
 //
-// For each key it keeps the last write and the last read per coordinator. This suffices, and keeps the lists short: a
-// later access of the same coordinator depends on its earlier accesses at every replica, because every replica receives
-// a row in order. An instance that depends on the last access therefore follows all of them. Reads do not conflict with
-// each other. To make the argument hold for reads, a read also depends on its coordinator's last read of the key, which
-// is rarely far back. To keep only the last access of any coordinator would not suffice, because replicas disagree
-// about which one is last. The majority that has seen write W last need not be the majority that supplied W's own
-// dependencies.
+// For each key, it keeps only the last write and the last read of each coordinator. This keeps the lists short. It
+// suffices because every replica receives a row in order: a later access of a coordinator depends on the same
+// coordinator's earlier accesses at every replica. An instance that depends on the last access therefore follows all
+// earlier ones. Reads do not conflict with each other, so the argument needs one addition: a read also depends on its
+// coordinator's previous read of the key.
+//
+// A single last access per key, regardless of the coordinator, would not suffice, because replicas disagree about which
+// access is last. The majority that reports write W as the last access may differ from the majority that supplied W's
+// own dependencies.
 type conflicts struct {
 	keys map[txn.Key]*history
 	free []*history
@@ -34,14 +36,14 @@ type use struct {
 }
 
 // enter adds t to the histories of its local keys and returns its dependencies, sorted. The slice is valid until the
-// next call.
+// next call of enter.
 func (r *Replica) enter(id Instance, t *txn.Transaction) []Dep {
 	c := &r.conflicts
 	c.deps = c.deps[:0]
 	node, seq := id.Node(), id.Seq()
 	for i := range t.Accesses {
 		a := &t.Accesses[i]
-		// A replica reports conflicts on the keys of its partition only; replicas of the other partitions report theirs.
+		// A replica reports conflicts on keys of its own partition only; replicas of the other partitions report the rest.
 		if r.partitions > 1 && r.placement.Partition(a.Key) != r.partition {
 			continue
 		}
@@ -60,7 +62,7 @@ func (r *Replica) enter(id Instance, t *txn.Transaction) []Dep {
 		for j := range h.uses {
 			u := &h.uses[j]
 			before := u.write
-			// The same coordinator's reads form a chain, too, so that the last read represents all earlier ones.
+			// The reads of one coordinator form a chain, so that its last read represents all earlier reads.
 			if write && !c.blind || u.node == node {
 				before = max(before, u.read)
 			}
@@ -83,11 +85,11 @@ func (r *Replica) enter(id Instance, t *txn.Transaction) []Dep {
 	}
 	if len(c.deps) > 1 {
 		slices.SortFunc(c.deps, compareDeps)
-		// Several keys may yield the same instance. The partition is equal in all of them, so the name identifies a
-		// duplicate.
+		// Several keys may yield the same instance. All these dependencies have this replica's partition, so equal IDs are
+		// duplicates.
 		c.deps = slices.CompactFunc(c.deps, func(a, b Dep) bool { return a.ID == b.ID })
 	}
-	// With one partition there is no other partition that could inquire, so Settled has no effect.
+	// With one partition, no other partition could inquire, so Settled would have no effect.
 	if r.partitions > 1 {
 		for i := range c.deps {
 			rec := r.find(c.deps[i].ID)
@@ -114,7 +116,7 @@ func (r *Replica) leave(id Instance, t *txn.Transaction) {
 			if u.node != node {
 				continue
 			}
-			// A later access of the same coordinator replaced this one and must stay.
+			// A later access of the same coordinator has replaced this access and must stay.
 			if u.write <= seq {
 				u.write = 0
 			}

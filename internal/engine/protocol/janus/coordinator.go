@@ -9,8 +9,8 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// coordinator decides instances of its own clients (Mu 2016, sections 4.1 and 4.2), and instances that it has taken
-// over.
+// coordinator decides the instances of its own clients (Mu 2016, sections 4.1 and 4.2), and the instances that it has
+// taken over.
 type coordinator struct {
 	r        *Replica
 	patience time.Duration
@@ -25,7 +25,7 @@ type deadline struct {
 	at time.Duration
 }
 
-// stage is the kind of answer that a deciding node waits for.
+// stage is the kind of answer that a lead waits for.
 type stage uint8
 
 const (
@@ -34,12 +34,12 @@ const (
 	accepting
 )
 
-// lead is an instance that this node tries to decide.
+// lead is this node's attempt to decide an instance.
 type lead struct {
 	stage   stage
 	ballot  Ballot
 	late    bool // patience has run out
-	wide    bool // asks all partitions, because this node does not know the transaction
+	wide    bool // asks all partitions, because this node did not know the transaction at the start
 	tallies []tally
 
 	noop bool  // proposed
@@ -47,7 +47,7 @@ type lead struct {
 
 	best     Ballot // highest ballot of the accepted proposals that Prepare has found
 	found    bool
-	leftover []Dep // dependencies from replicas that had not pre-accepted: see recovery
+	leftover []Dep // dependencies for a no-op, from replicas that had not pre-accepted: see recovery
 }
 
 // tally counts the answers from the replicas of a partition.
@@ -75,8 +75,7 @@ func (c *coordinator) preAccept(t *txn.Transaction) {
 	r := c.r
 	id := instance(r.self, r.next)
 	r.next++
-	// The coordinator watches its own instance like any replica, because another node may outbid this attempt and then
-	// fail.
+	// The coordinator watches its own instance like any replica: another node may outbid this attempt and then fail.
 	rec := r.know(id)
 	rec.client = true
 	r.learn(rec, t)
@@ -86,8 +85,8 @@ func (c *coordinator) preAccept(t *txn.Transaction) {
 		for _, n := range l.tallies[i].missing {
 			if n != r.self {
 				r.env.Send(n, m)
-				// garbage compares this number with the node's Done report, so a node that was sent nothing later delays no
-				// row.
+				// garbage compares this number with Done in the node's reports. A node that was sent no later instance does not
+				// hold back the row.
 				r.garbage.peers[n].sent = id.Seq()
 			}
 		}
@@ -104,7 +103,7 @@ func (c *coordinator) preAccept(t *txn.Transaction) {
 	c.decide(rec)
 }
 
-// begin makes this node try to decide rec with ballot b, and starts to wait for answers from the given partitions.
+// begin starts this node's attempt to decide rec with ballot b, and the wait for answers from the given partitions.
 func (c *coordinator) begin(rec *record, s stage, b Ballot, partitions []int) *lead {
 	var l *lead
 	if n := len(c.free); n > 0 {
@@ -116,8 +115,8 @@ func (c *coordinator) begin(rec *record, s stage, b Ballot, partitions []int) *l
 	for _, q := range partitions {
 		l.add(q, c.r.group[q])
 	}
-	// A new incarnation does not vote on an instance that was sent to its predecessor, so its own answer is not awaited
-	// either.
+	// A new incarnation does not vote on an instance that was sent to its predecessor, so it does not wait for its own
+	// answer either.
 	if c.r.abstains(rec.id) {
 		c.answered(l, c.r.self) // counts as neither a grant nor a refusal
 	}
@@ -127,7 +126,7 @@ func (c *coordinator) begin(rec *record, s stage, b Ballot, partitions []int) *l
 	return l
 }
 
-// add appends the tally of partition q. It reuses the memory of an earlier tally.
+// add appends a tally for partition q. It reuses the memory of a discarded tally.
 func (l *lead) add(q int, group []geo.NodeID) {
 	if len(l.tallies) < cap(l.tallies) {
 		l.tallies = l.tallies[:len(l.tallies)+1]
@@ -146,8 +145,8 @@ func (c *coordinator) abandon(rec *record) {
 	}
 }
 
-// answered removes node n from the outstanding answers and returns the tally of its partition. It returns nil if n has
-// already answered or was not asked.
+// answered removes node n from the replicas whose answers are missing, and returns the tally of n's partition. It
+// returns nil if n has already answered or was not asked.
 func (c *coordinator) answered(l *lead, n geo.NodeID) *tally {
 	q := c.r.topology.PartitionOf(n)
 	for i := range l.tallies {
@@ -165,7 +164,8 @@ func (c *coordinator) answered(l *lead, n geo.NodeID) *tally {
 	return nil
 }
 
-// grant counts the answer of node n and the dependencies in it.
+// grant counts a positive answer of node n and the dependencies in the answer. It returns nil if the answer does not
+// count.
 func (c *coordinator) grant(l *lead, n geo.NodeID, deps []Dep) *tally {
 	t := c.answered(l, n)
 	if t == nil {
@@ -177,7 +177,8 @@ next:
 		for i := range t.votes {
 			if v := &t.votes[i]; v.ID == d.ID {
 				v.count++
-				// It is settled if any replica has found its component complete: components are the same at all replicas.
+				// The dependency is settled if any replica has found its component complete: components are the same at all
+				// replicas.
 				v.Settled = v.Settled || d.Settled
 				continue next
 			}
@@ -192,7 +193,7 @@ next:
 // preAccepted handles a replica's answer to PreAccept.
 func (c *coordinator) preAccepted(from geo.NodeID, m *PreAcceptOK) {
 	rec := c.r.find(instance(c.r.self, m.Seq))
-	// The answer may arrive after the decision, or after this node has changed to another ballot.
+	// The answer may arrive after the decision, or after this node has started another ballot.
 	if rec == nil || rec.lead == nil || rec.lead.stage != preAccepting {
 		return
 	}
@@ -214,7 +215,7 @@ func (c *coordinator) accepted(from geo.NodeID, m *AcceptOK) {
 	if rec == nil || rec.lead == nil || rec.lead.stage != accepting || rec.lead.ballot != m.Ballot {
 		return
 	}
-	// Another node has taken the instance over; its ballot decides now.
+	// Another node has taken the instance over, and its ballot decides now.
 	if m.Promised > m.Ballot {
 		c.r.env.Mark(acceptOutbid)
 		rec.promised = max(rec.promised, m.Promised)
@@ -227,8 +228,8 @@ func (c *coordinator) accepted(from geo.NodeID, m *AcceptOK) {
 	c.decide(rec)
 }
 
-// excused reports whether the coordinator no longer waits for the missing replicas of a partition: patience has run
-// out, or all of them are suspected.
+// excused reports whether the coordinator no longer waits for the missing replicas of a partition: either patience has
+// run out, or all missing replicas are suspected.
 func (c *coordinator) excused(l *lead, t *tally) bool {
 	if l.late {
 		return true
@@ -250,21 +251,22 @@ func (c *coordinator) decide(rec *record) {
 		for i := range l.tallies {
 			t := &l.tallies[i]
 			waits := !c.excused(l, t)
-			// A majority can no longer pre-accept: either too many replicas have refused, or the others are not waited for.
+			// A majority can no longer pre-accept: too many replicas have refused, or some have refused and the coordinator no
+			// longer waits for the missing replicas.
 			if t.grants+len(t.missing) < c.r.majority || t.grants < c.r.majority && t.refusals > 0 && !waits {
 				c.r.env.Mark(rowClosedFirst)
-				// Other nodes have closed the row before this instance arrived. The coordinator can only recover their state.
-				// It must not wait: the missing replicas may never answer.
+				// Another node has closed the row or taken the instance over. Only recovery can decide the instance now. Further
+				// waiting is pointless, because the missing replicas may never answer.
 				c.r.recovery.takeOver(rec)
 				return
 			}
-			// Waiting for more than a majority costs time, but only the answers of all replicas allow the fast path.
+			// Waiting for more than a majority costs time, but the fast path needs the answers of all replicas.
 			if t.grants < c.r.majority || waits {
 				return
 			}
 			fast = fast && c.unanimous(t)
 		}
-		// The slow path is safe after equal answers, too; a simulation may take it to exercise Accept.
+		// The slow path is safe after equal answers, too. The simulator may force it to exercise Accept.
 		fast = fast && !c.r.env.Buggify(votesDoubted)
 		deps := c.union(l)
 		if fast {
@@ -279,11 +281,11 @@ func (c *coordinator) decide(rec *record) {
 		fresh, late := true, true
 		for i := range l.tallies {
 			t := &l.tallies[i]
-			// A majority must promise in every partition: it intersects each majority that may have accepted a proposal.
+			// A majority of every partition must promise, because it intersects each majority that may have accepted a proposal.
 			if t.grants < c.r.majority {
 				return
 			}
-			// Only if a majority of every partition has pre-accepted can the fast path have decided the instance.
+			// The fast path can have decided the instance only if a majority of every partition has pre-accepted it.
 			fresh = fresh && t.fresh >= c.r.majority
 			late = late && c.excused(l, t)
 		}
@@ -296,21 +298,19 @@ func (c *coordinator) decide(rec *record) {
 		case fresh:
 			c.r.env.Mark(recoveredPreAccepted)
 			c.propose(rec, false, c.union(l))
-		// Until patience runs out, further answers may show that a majority has pre-accepted. That saves the client a
-		// restart.
+		// Wait until patience runs out, because further answers may show that a majority has pre-accepted. That saves the
+		// client a restart.
 		case late:
 			c.r.counters.noops++
 			c.r.env.Mark(noop)
 			deps := append(c.union(l), l.leftover...)
 			slices.SortFunc(deps, compareDeps)
-			// Each partition must order the no-op after its own dependencies, so the same instance may occur once per
-			// partition.
+			// Each partition must order the no-op after its own dependencies, so an instance may occur once per partition.
 			c.propose(rec, true, slices.CompactFunc(deps, func(a, b Dep) bool { return a.ID == b.ID && a.Partition == b.Partition }))
 		}
 	case accepting:
 		for i := range l.tallies {
-			// A later Prepare reaches a majority of each partition, which then includes a replica that has accepted this
-			// value.
+			// A later Prepare reaches a majority of each partition, so it reaches a replica that has accepted this value.
 			if l.tallies[i].grants < c.r.majority {
 				return
 			}
@@ -319,12 +319,11 @@ func (c *coordinator) decide(rec *record) {
 	}
 }
 
-// unanimous reports whether all replicas of the partition have answered with the same dependencies. It ignores
-// dependencies that all replicas have ordered: a replica omits a dependency only if all nodes know it to be stable (see
-// garbage).
+// unanimous reports whether all replicas of the partition have answered with the same dependencies. It ignores stable
+// dependencies: a replica omits a dependency only if all nodes know that it is stable (see garbage).
 func (c *coordinator) unanimous(t *tally) bool {
-	// Recovery may receive answers from a majority only. Any majority can reconstruct a fast decision only if all
-	// replicas have answered alike.
+	// Recovery may receive answers from a majority only. Any majority can reconstruct a fast decision only if the answers
+	// of all replicas were equal.
 	if t.grants < len(c.r.group[t.partition]) {
 		return false
 	}
@@ -362,8 +361,8 @@ func (c *coordinator) union(l *lead) []Dep {
 	return deps
 }
 
-// propose asks the replicas to accept a value: the dependencies or, with noop, that the instance never happened. The
-// value is final once a majority of each partition has accepted it.
+// propose asks the replicas to accept a value: either the dependencies or, if noop is set, that the instance never
+// happened. The value is final once a majority of each partition has accepted it.
 func (c *coordinator) propose(rec *record, noop bool, deps []Dep) {
 	r, l := c.r, rec.lead
 	l.stage, l.noop, l.deps = accepting, noop, deps
@@ -381,7 +380,7 @@ func (c *coordinator) propose(rec *record, noop bool, deps []Dep) {
 		}
 	}
 	rec.phase, rec.accepted, rec.noop, rec.deps = Accepted, l.ballot, noop, deps
-	// propose also awaits an abstaining node's answer. It is removed here, but it does not count as an acceptance.
+	// An abstaining node does not wait for its own answer, and does not count it as an acceptance.
 	if t := c.answered(l, r.self); t != nil && !r.abstains(rec.id) {
 		t.grants++
 	}
@@ -397,7 +396,7 @@ func (c *coordinator) commit(rec *record, noop bool, deps []Dep) {
 	if l.ballot > 0 {
 		m.T = rec.t
 	}
-	// This node started without the transaction, so nodes of any partition may wait for the decision.
+	// The attempt started without knowledge of the transaction, so nodes of any partition may wait for the decision.
 	if l.wide {
 		r.env.Mark(allPartitionsTold)
 		for n := range geo.NodeID(r.nodes) {
@@ -417,8 +416,8 @@ func (c *coordinator) commit(rec *record, noop bool, deps []Dep) {
 	r.commit(rec, noop, deps)
 }
 
-// tick stops waiting for replicas that have not answered within patience. Until such a replica sends a message again,
-// later instances do not wait for it either.
+// tick stops waiting for replicas that have not answered within patience, and suspects them. Later instances do not
+// wait for a suspected replica until it sends a message again.
 func (c *coordinator) tick() {
 	now := c.r.env.Now()
 	for c.leads.Len() > 0 && c.leads.Front().at <= now {
@@ -440,8 +439,8 @@ func (c *coordinator) tick() {
 	}
 }
 
-// answer handles the outcome of a transaction. It ignores outcomes that no client waits for: the client has its answer,
-// or waited at an earlier incarnation.
+// answer handles the outcome of a transaction. It ignores the outcome if no client of this incarnation waits for it:
+// the client already has an outcome, or it submitted the transaction to an earlier incarnation.
 func (c *coordinator) answer(o txn.Outcome) {
 	if _, waits := c.open[o.ID]; waits && c.r.recon.Outcome(&o) {
 		c.reply(o)
@@ -457,17 +456,17 @@ func (c *coordinator) reply(o txn.Outcome) {
 // admit records an instance as received in its coordinator's row.
 func (r *Replica) admit(rec *record) {
 	row := &r.rows[rec.id.Node()]
-	// Links keep the order of messages, so the numbers skipped here were not sent to this replica.
+	// Links keep the order of messages, so the coordinator sent no instance with a skipped number to this replica.
 	row.received = rec.id.Seq()
 	row.undone.Push(rec)
 	row.kept = append(row.kept, rec)
 	rec.admitted = true
 }
 
-// receivePreAccept answers a coordinator with the dependencies of its transaction at this partition, or refuses.
+// receivePreAccept answers a coordinator with the transaction's dependencies at this partition, or with a refusal.
 func (r *Replica) receivePreAccept(from geo.NodeID, m *PreAccept) {
 	row := &r.rows[from]
-	// Rows arrive in order, so a lower number is a duplicate.
+	// A coordinator's instances arrive in order, so a lower number is a duplicate.
 	if m.Seq <= row.received {
 		return
 	}
@@ -475,8 +474,8 @@ func (r *Replica) receivePreAccept(from geo.NodeID, m *PreAccept) {
 	r.learn(rec, m.T)
 	r.admit(rec)
 	ok := &PreAcceptOK{Seq: m.Seq}
-	// Another node has taken the instance over or closed the row. A pre-acceptance now could supply a vote that recovery
-	// has already counted as missing.
+	// Another node has taken the instance over or closed the row. A pre-acceptance now could add a vote that recovery has
+	// already counted as missing.
 	if rec.phase != Unknown || rec.promised > 0 || m.Seq <= row.closed {
 		ok.Refused = true
 		r.env.Mark(preAcceptRefused)
@@ -499,14 +498,14 @@ func (r *Replica) receiveAccept(from geo.NodeID, m *Accept) {
 	}
 	// A proposal of a lower ballot must not replace a value that a higher ballot may have decided.
 	if rec.phase < Committed && m.Ballot >= rec.promised {
-		// A node must not continue a lower ballot after it has accepted a proposal of a higher one.
+		// A node must not continue an attempt with a lower ballot after it has accepted a proposal with a higher ballot.
 		if rec.lead != nil && rec.lead.ballot < m.Ballot {
 			r.coordinator.abandon(rec)
 		}
 		rec.promised, rec.accepted = m.Ballot, m.Ballot
 		rec.phase, rec.noop, rec.deps = Accepted, m.Noop, m.Deps
 	}
-	// The sender may be unaware of the decision; with it, the sender need not complete its own attempt.
+	// The sender may not know the decision. With the decision, the sender need not complete its own attempt.
 	if rec.phase >= Committed && !rec.foreign {
 		r.tell(from, rec)
 		return
@@ -516,41 +515,41 @@ func (r *Replica) receiveAccept(from geo.NodeID, m *Accept) {
 
 // receiveCommit handles a decision.
 func (r *Replica) receiveCommit(m *Commit) {
-	// The node number comes from a message. If it is out of range, rows has no entry for it.
+	// The node number comes from a message. If it is out of range, r.rows has no entry for it.
 	if int(m.ID.Node()) >= r.nodes {
 		return
 	}
 	rec := r.find(m.ID)
-	// All replicas have ordered the instance, so a late copy of its decision must not revive it.
+	// All replicas have ordered the instance, so a late copy of its decision must not create a record again.
 	if rec == nil && r.forgotten(m.ID) {
 		return
 	}
-	// No row keeps this record, so garbage collection finds it only in the foreign list.
+	// The record has no transaction, so no row keeps it. Garbage collection finds it only in the foreign list.
 	if rec == nil && m.T == nil {
 		r.graph.foreign.Push(r.hearOf(m.ID))
 	}
 	rec = r.know(m.ID)
 	r.learn(rec, m.T)
 	if rec.t == nil && !m.Noop {
-		return // the deciding node knows the transaction, and sends it to all nodes that may lack it
+		return // the node that decided knows the transaction, and sends it to all nodes that may lack it
 	}
 	if l := rec.lead; l != nil && l.ballot > 0 && !r.forgotten(m.ID) {
 		r.env.Mark(decisionForwarded)
-		// This node has taken the instance over, and receives the decision from elsewhere. Other nodes may still wait for
-		// it, and each would have to recover it separately, so it is forwarded.
+		// This node has taken the instance over, and now receives the decision from another node. More nodes may wait for the
+		// decision and would have to recover it one by one, so this node forwards the decision.
 		r.coordinator.commit(rec, m.Noop, m.Deps)
 		return
 	}
 	deps := m.Deps
 	if r.orderedBefore(rec) {
-		deps = nil // its whole component is ordered
+		deps = nil // its component is ordered already
 	}
 	r.commit(rec, m.Noop, deps)
 }
 
-// present returns the record of an instance that another node refers to, and creates it if needed. If t is not nil,
-// present adds it to the record. If all replicas have ordered the instance, present returns nil and notifies the other
-// node.
+// present returns the record of an instance that another node refers to, and creates the record if needed. If t is not
+// nil, present adds it to the record. If all replicas have ordered the instance, present returns nil and notifies the
+// other node.
 func (r *Replica) present(from geo.NodeID, id Instance, t *txn.Transaction) *record {
 	if int(id.Node()) >= r.nodes {
 		return nil
@@ -577,21 +576,21 @@ func (r *Replica) tell(to geo.NodeID, rec *record) {
 	r.env.Send(to, &Commit{Proposal{ID: rec.id, Noop: rec.noop, Deps: rec.deps, T: rec.t}})
 }
 
-// commit makes a decision final at this replica, and answers inquirers. If the decision is a no-op and a client of this
-// node still waits, it starts the transaction again as a new instance.
+// commit makes a decision final at this replica, and answers the nodes that inquired about the instance. If the
+// decision is a no-op and a client of this node still waits, commit starts the transaction again as a new instance.
 func (r *Replica) commit(rec *record, noop bool, deps []Dep) {
-	// Every decision about an instance has the same value, so repetitions need no handling.
+	// All decisions about an instance have the same value, so a repeated decision needs no handling.
 	if rec.phase >= Committed {
 		return
 	}
-	// The decision ends this node's own attempt: late answers then find no lead and are ignored.
+	// The decision ends this node's own attempt: late answers find no lead and are ignored.
 	r.coordinator.abandon(rec)
 	rec.phase, rec.noop, rec.deps = Committed, noop, deps
 	// Anti-entropy passes on neither no-ops nor instances of other partitions: see antiEntropy.reported.
 	if !rec.foreign && !noop {
 		r.antiEntropy.decided(rec)
 	}
-	// An instance of an earlier incarnation may reach this replica only as a decision, without its PreAccept.
+	// An instance of an earlier incarnation may reach this replica only as a decision, without a PreAccept.
 	r.admitLate(rec)
 	for _, n := range rec.inquirers {
 		r.graph.tellAncestor(n, rec)
@@ -600,7 +599,7 @@ func (r *Replica) commit(rec *record, noop bool, deps []Dep) {
 	r.graph.committed(rec)
 	if noop && rec.client {
 		rec.client = false
-		// If the client already has an outcome, a restart would execute its transaction although no client waits for it.
+		// If the client already has an outcome, a restart would execute the transaction a second time for no client.
 		if _, waits := r.coordinator.open[rec.t.ID]; !waits {
 			return
 		}

@@ -18,7 +18,7 @@ var figures = slices.Concat(
 		},
 		{
 			Name: "slow_path", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutConflicts,
-			Doc: "Own transactions that needed a second round trip, since replicas had seen different dependencies.",
+			Doc: "Own transactions that needed a second round trip, because replicas had seen different dependencies.",
 		},
 		{
 			Name: "dependencies", Kind: protocol.Counter, Unit: "dependencies", Topic: protocol.AboutConflicts,

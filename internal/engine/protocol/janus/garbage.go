@@ -11,29 +11,29 @@ import (
 //
 //   - A replica reports to each coordinator the number up to which it has ordered the received instances of the
 //     coordinator's row (Done).
-//   - A coordinator thus knows the number up to which its row is stable, which means ordered by all its replicas, and
+//   - A coordinator thus knows the number up to which its row is stable, which means ordered by all its replicas. It
 //     notifies all nodes (Stable). An instance that still depends on a stable instance follows it at every replica, so
 //     coordinators omit stable instances from the dependencies that they compare and commit.
-//   - Nodes report to the coordinator that they know this, and that their executors have finished these instances
-//     (Heard). Once all nodes have reported, the coordinator notifies them (Forget). Only then do replicas drop the
-//     records, including the reads that they keep for other nodes of their copy, and remove them from the histories of
-//     their keys. Hence an answer to PreAccept lacks only dependencies that the coordinator knows to be stable, and
-//     garbage collection alone never costs the fast path.
+//   - Nodes report to the coordinator the number up to which they know the row to be stable and their executors have
+//     finished its instances (Heard). Once all nodes have reported, the coordinator notifies them (Forget). Only then
+//     do replicas drop the records, including the reads kept for other nodes of their copy, and remove the instances
+//     from the histories of their keys. An answer to PreAccept therefore lacks only dependencies that the coordinator
+//     knows to be stable, and garbage collection alone never costs the fast path.
 //
-// All members of a component are kept until all are stable: another partition may have to inquire about one member
-// before it can order another.
+// A component is kept until all its members are stable: another partition may have to inquire about one member before
+// it can order another member.
 //
-// While a node does not answer, nothing becomes stable and records stay: the node may recover and ask for them.
+// While a node does not answer, nothing becomes stable and all records stay: the node may recover and ask for them.
 type garbage struct {
 	r     *Replica
 	peers []peer
 }
 
-// peer is the progress of another node, and the progress reported to it.
+// peer is the progress of another node, and this node's last report to it.
 type peer struct {
-	sent  uint64 // last number of this node's row that was sent to it
-	done  uint64 // number up to which it has ordered this node's row
-	heard uint64 // number up to which it knows this node's row to be stable
+	sent  uint64 // last number of this node's row that was sent to the peer
+	done  uint64 // number up to which the peer has ordered this node's row
+	heard uint64 // number up to which the peer knows this node's row to be stable and has executed it
 	told  Progress
 }
 
@@ -51,7 +51,7 @@ func (g *garbage) progress(from geo.NodeID, m *Progress) {
 	row.forget = max(row.forget, m.Forget)
 }
 
-// tick discards instances and reports this node's progress to the other nodes. It reports whether there was any news.
+// tick discards instances and reports this node's progress to the other nodes. It returns whether it has sent a report.
 func (g *garbage) tick() (news bool) {
 	r := g.r
 	for n := range r.rows {
@@ -61,19 +61,19 @@ func (g *garbage) tick() (news bool) {
 		}
 		row.done = row.received
 		if row.undone.Len() > 0 {
-			// An instance that is not ordered here holds back all later ones: Done covers a contiguous prefix.
+			// Done covers a contiguous prefix, so an instance that is not ordered here holds back all later instances.
 			row.done = row.undone.Front().id.Seq() - 1
 		}
 	}
 	own := &r.rows[r.self]
-	// An own instance that does not touch this partition is not in undone; only the peers' reports cover it.
+	// undone does not contain own instances that do not touch this partition. Only the peers' reports cover them.
 	stable := r.next - 1
 	if own.undone.Len() > 0 {
 		stable = own.done
 	}
 	for n := range g.peers {
-		// A node that was sent nothing beyond its report does not hold back the row; partitions without recent instances
-		// would otherwise block it.
+		// A node that has ordered everything it was sent does not hold back the row. Otherwise, partitions without recent
+		// instances would block it.
 		if p := &g.peers[n]; p.done < p.sent {
 			stable = min(stable, p.done)
 		}
@@ -82,7 +82,7 @@ func (g *garbage) tick() (news bool) {
 	if r.rejoin.settled() {
 		own.stable = max(own.stable, stable)
 	}
-	// Another node may still ask for an instance until it knows that the instance is stable and has executed it.
+	// Another node may still ask about an instance until it knows that the instance is stable and has executed it itself.
 	forget := own.heard()
 	for n := range g.peers {
 		if n != int(r.self) {
@@ -138,7 +138,7 @@ func (row *row) heard() uint64 {
 	return row.stable
 }
 
-// settled reports whether no node needs rec any more to find the component of another instance.
+// settled reports whether all members of rec's component are stable, so that no node needs rec to find the component.
 func (g *garbage) settled(rec *record) bool {
 	if rec.scc == nil {
 		return true
@@ -151,15 +151,15 @@ func (g *garbage) settled(rec *record) bool {
 	return true
 }
 
-// collectForeign discards instances of other partitions, and instances known only by name, in the order in which this
-// node learned of them. It stops at the first instance that it must keep.
+// collectForeign discards instances of other partitions, and instances known only by name. It goes through them in the
+// order in which this node learned of them, and stops at the first instance that it must keep.
 func (g *garbage) collectForeign() {
 	r := g.r
 	list := &r.graph.foreign
 	for ; list.Len() > 0; list.Pop() {
 		rec := list.Front()
 		if r.find(rec.id) != rec || rec.t != nil && !rec.foreign {
-			continue // its row keeps it, or has discarded it
+			continue // the instance's row keeps this record, or has discarded it
 		}
 		open := rec.watched && (rec.phase < Committed || rec.phase < Ordered && !rec.foreign)
 		if open || rec.id.Seq() > r.rows[rec.id.Node()].forget || len(rec.watchers) > 0 || !g.settled(rec) {

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// The members of a component are discarded together. Here two instances form a component, the row of one of them is
-// stable, and another partition inquires about that instance. It must learn of the cycle, or it would order the two
-// differently.
+// The members of a component are discarded together. In this test, two instances form a component, and the row of one
+// of them is stable. Another partition inquires about that instance. The answer must contain the cycle. Otherwise the
+// other partition would order the two instances differently.
 func TestComponentIsForgottenAtOnce(t *testing.T) {
 	one, other := instance(0, 1), instance(3, 1)
 	s := newScripted(t, 2, 2, 2) // nodes 0 and 2 hold partition 0

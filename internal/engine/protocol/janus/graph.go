@@ -8,30 +8,32 @@ import (
 	"github.com/geobench/geobench/internal/engine/blocks/deterministic"
 )
 
-// graph is the dependency graph of the committed instances, to the extent that this replica needs it (Mu 2016, section
-// 4.3).
+// graph is the part of the dependency graph of committed instances that this replica needs (Mu 2016, section 4.3).
 //
-// An instance is resolved when all its direct and indirect dependencies are committed: its strongly connected component
-// is then known, and is the same at every replica. Under overload each instance depends on thousands of uncommitted
-// instances, so the algorithm examines nothing twice. A committed instance watches one of its dependencies until that
-// dependency is resolved, then the next one. A walk along the watched instances ends at an uncommitted instance or
-// closes a cycle. The instances of a cycle depend on each other: they become a group, which watches a dependency of its
-// members outside the group. A group with nothing left to watch is a component. This is Purdom and Moore's algorithm
-// with path contraction, made incremental. A component is found after all components that it depends on. Its members
-// are passed to the executor in that order, sorted by name within the component. The executor grants locks in that
-// order: conflicting instances wait, and all others run concurrently. The locks cannot deadlock, because the orders of
-// all partitions agree.
+// An instance is resolved when all its direct and indirect dependencies are committed. Its strongly connected component
+// is then known, and is the same at every replica.
+//
+// Under overload, each instance depends on thousands of uncommitted instances, so the algorithm examines nothing twice.
+// A committed instance watches one of its dependencies until that dependency is resolved, then the next one. A walk
+// along the watched instances ends at an uncommitted instance or closes a cycle. The instances of a cycle depend on
+// each other and become a group. The group watches a dependency of its members outside the group. A group with nothing
+// left to watch is a component. This is an incremental version of Purdom and Moore's algorithm with path contraction.
+//
+// A component is found after all components that it depends on. The replica passes components to the executor in that
+// order, and the members of a component in name order. The executor grants locks in the order of arrival: conflicting
+// instances wait, and all others run concurrently. The locks cannot deadlock, because the orders of all partitions
+// agree.
 //
 // Cycles may run through partitions that this replica does not hold. For an instance of such a partition, the replica
-// asks a replica of that partition in its own copy (Inquire). It needs the answer only to find cycles: two transactions
-// that conflict here are connected by a path of transactions that touch the same key, all of which are known here. The
-// answer therefore omits instances before the other partition's component, and edges that cannot belong to a cycle are
-// not followed: see Dep.Settled.
+// asks the node of its own copy that holds the partition (Inquire). It needs the answer only to find cycles. Two
+// transactions that conflict here are connected by a path of transactions that access the same key, and this replica
+// knows all of these. The answer therefore omits instances that precede the component in the other partition. Edges
+// that cannot belong to a cycle are not followed: see Dep.Settled.
 type graph struct {
 	r    *Replica
-	open int // records without a position in the order; for foreign records, without a decision
+	open int // records without a position in the execution order; for foreign records, without a decision
 
-	try     queue.Queue[*record] // committed instances that may watch nothing
+	try     queue.Queue[*record] // committed instances to advance, unless they already watch a dependency
 	changed []*record            // instances whose watched dependency has changed
 	path    []*record
 	walks   uint64    // number of walks so far
@@ -45,12 +47,12 @@ type graph struct {
 	repliesTo []geo.NodeID
 }
 
-// committed adds a decided instance to the graph.
+// committed queues a decided instance for resolution.
 func (g *graph) committed(rec *record) {
 	if rec.foreign {
 		g.close(rec)
 		if len(rec.watchers) == 0 && !rec.asked {
-			return // a foreign instance matters only once a walk reaches it
+			return // a foreign instance matters only if another instance watches it, or this node has inquired about it
 		}
 	}
 	g.try.Push(rec)
@@ -69,12 +71,12 @@ func (g *graph) run() {
 	g.advanceAll()
 	start := g.walks
 	for len(g.changed) > 0 {
-		// The instance may have joined a group since. Then only the leader of the group watches.
+		// The instance may have joined a group after it was queued. In that case only the leader of the group watches.
 		rec := g.changed[len(g.changed)-1].group()
 		g.changed = g.changed[:len(g.changed)-1]
 		if rec.watch != nil && g.follow(rec, start) {
 			g.advanceAll()
-			start = g.walks // other instances may watch different dependencies now, beyond the starts of earlier walks
+			start = g.walks // the new watches may lead past the points at which earlier walks ended
 		}
 	}
 }
@@ -91,12 +93,12 @@ func (rec *record) group() *record {
 	return rec
 }
 
-// advanceAll finds a dependency to watch for every queued instance that watches none.
+// advanceAll advances every queued instance that watches no dependency.
 func (g *graph) advanceAll() {
 	for g.try.Len() > 0 {
 		rec := g.try.Front().group()
 		g.try.Pop()
-		// An earlier queue entry of the same group may have advanced it already.
+		// An earlier entry of the queue for the same group may have advanced the group already.
 		if !rec.resolved && rec.watch == nil {
 			g.advance(rec)
 		}
@@ -109,13 +111,13 @@ func (g *graph) advance(rec *record) {
 		rec.joined, rec.open = true, rec
 		for _, d := range rec.deps {
 			if int(d.Partition) != g.r.partition {
-				g.dependency(d) // all will be needed; to inquire about one after another would take a round trip each
+				g.dependency(d) // inquire about all at once: one inquiry after another would take a round trip each
 			}
 		}
 	}
 	for m := rec.open; m != nil; m = rec.open {
 		for ; int(m.looked) < len(m.deps); m.looked++ {
-			// looked never goes back: a resolved dependency stays resolved, and a member of the group stays in it.
+			// looked never moves back: a resolved dependency stays resolved, and a member of the group stays in the group.
 			if w := g.dependency(m.deps[m.looked]); w != nil && !w.resolved && w.group() != rec {
 				rec.watch = w
 				w.watchers = append(w.watchers, rec)
@@ -129,16 +131,16 @@ func (g *graph) advance(rec *record) {
 	g.component(rec)
 }
 
-// follow walks from rec along the watched instances. It stops at an uncommitted instance, or at one that a walk after
-// start has visited. It contracts the cycles that it closes into groups, and reports whether it has resolved an
-// instance.
+// follow walks from rec along the watched instances. It stops at an uncommitted instance, or at an instance that an
+// earlier walk with a number above start has visited. It contracts the cycles that it closes into groups, and reports
+// whether it has resolved an instance.
 func (g *graph) follow(rec *record, start uint64) bool {
 	g.walks++
 	clear(g.path)
 	g.path = g.path[:0]
 	for {
 		switch {
-		// This walk has visited rec before: all instances on the path since then form a cycle.
+		// This walk has visited rec before: all instances on the path after rec form a cycle with it.
 		case rec.walk == g.walks:
 			for {
 				m := g.path[len(g.path)-1]
@@ -151,11 +153,11 @@ func (g *graph) follow(rec *record, start uint64) bool {
 			// The watched instance is now a member, so the group must watch a dependency outside it.
 			rec.watch = nil
 			g.advance(rec)
-		// An earlier walk since start went on from here and ended at an uncommitted instance.
+		// The walk ends at an uncommitted instance, or an earlier walk has passed this instance and ended at one.
 		case rec.phase < Committed || rec.walk > start:
 			return false
 		case rec.watch == nil:
-			g.advance(rec) // a foreign instance, which no walk has reached before
+			g.advance(rec) // a foreign instance that no walk has reached before
 		}
 		if rec.resolved {
 			return true
@@ -191,20 +193,20 @@ func end(first, last *record) *record {
 }
 
 // dependency returns the record of a dependency, or nil if the dependency cannot be in a cycle with its dependent. It
-// inquires about unknown instances of other partitions; instances of this node's partition arrive without a request.
+// inquires about unknown instances of other partitions. Instances of this node's partition arrive without a request.
 func (g *graph) dependency(d Dep) *record {
 	r := g.r
-	// Names in a message may be out of range. Such a dependency has no record and delays nothing.
+	// The numbers come from a message and may be out of range. Such a dependency has no record and delays nothing.
 	if int(d.ID.Node()) >= r.nodes || int(d.Partition) >= r.partitions {
 		return nil
 	}
 	rec := r.find(d.ID)
 	if int(d.Partition) == r.partition {
-		// All replicas have ordered it, so its component is complete.
+		// All replicas have ordered the dependency, so its component is complete.
 		if rec == nil && r.forgotten(d.ID) {
 			return nil
 		}
-		// The dependent waits for this instance's decision, so this node must watch it.
+		// The dependent waits for the dependency's decision, so this node must watch the dependency.
 		if rec == nil || !rec.watched {
 			rec = r.know(d.ID)
 		}
@@ -229,8 +231,8 @@ func (g *graph) dependency(d Dep) *record {
 	return rec
 }
 
-// component orders the members of a strongly connected component, which is the group that rec leads, and passes them to
-// the executor.
+// component orders the members of a strongly connected component, namely the group that rec leads. It passes the
+// members of this partition to the executor.
 func (g *graph) component(rec *record) {
 	members := append(g.members[:0], rec)
 	for m := rec.more; m != nil; m = m.more {
@@ -245,14 +247,14 @@ func (g *graph) component(rec *record) {
 		g.r.counters.components++
 		g.r.counters.largest = max(g.r.counters.largest, int64(len(members)))
 	}
-	// All members must be marked before any watcher advances: a watcher must not watch another member of the same
+	// All members must be marked before any watcher advances: a watcher must not watch another member of the resolved
 	// component.
 	for _, m := range members {
 		m.resolved, m.scc = true, shared
 	}
 	for _, m := range members {
 		for _, w := range m.watchers {
-			// A watcher that has joined a group since may watch another instance.
+			// A watcher may have joined a group in the meantime, and the group may watch another instance.
 			if w = w.group(); !w.resolved && w.watch == m {
 				w.watch = nil
 				g.try.Push(w)
@@ -278,8 +280,8 @@ func (g *graph) component(rec *record) {
 	g.members = members[:0]
 }
 
-// componentOf returns the component with these members, which must be sorted by name: per coordinator, it keeps the
-// last one.
+// componentOf returns the component with the given members, which must be sorted by name. The component keeps the last
+// member of each coordinator.
 func componentOf(members []*record, nodes int) *component {
 	last := make([]Instance, nodes)
 	for _, m := range members {
@@ -305,7 +307,7 @@ func (g *graph) ask(q int, id Instance) {
 	g.r.counters.inquiries++
 }
 
-// askAgain repeats the inquiry at other copies in turn, because a node of this node's copy may be lost.
+// askAgain repeats the inquiry at the nodes of other copies in turn, because this copy's node may be lost.
 func (g *graph) askAgain(rec *record) {
 	g.r.env.Mark(askedAgain)
 	r := g.r
@@ -315,7 +317,7 @@ func (g *graph) askAgain(rec *record) {
 	r.counters.inquiries++
 }
 
-// inquired answers a replica of another partition once the instances are committed here.
+// inquired answers inquiries about committed instances, and queues the sender for instances that are not committed yet.
 func (g *graph) inquired(from geo.NodeID, m *Inquire) {
 	for _, id := range m.IDs {
 		if int(id.Node()) >= g.r.nodes {
@@ -324,13 +326,13 @@ func (g *graph) inquired(from geo.NodeID, m *Inquire) {
 		rec := g.r.find(id)
 		switch {
 		case g.r.forgotten(id) && (rec == nil || rec.phase != Ordered):
-			// All replicas have ordered it. A record, if there is one, stems from an inquiry of this node.
+			// All replicas have ordered the instance. If a record exists, it stems from an inquiry of this node.
 			g.reply(from, Ancestor{ID: id})
 		// This incarnation does not know the complete dependencies, and may never learn them.
 		case g.r.abstains(id) || rec != nil && rec.taken:
 			g.r.env.Mark(inquiryPassedOn)
 			g.r.env.Send(from, &Rejoin{Step: askElsewhere, Node: id.Node(), Number: id.Seq()})
-		// The answer waits for the decision. know makes this node watch the instance, so that it is decided eventually.
+		// The answer must wait for the decision. know makes this node watch the instance, so that it is decided eventually.
 		case rec == nil || rec.phase < Committed:
 			rec = g.r.know(id)
 			rec.inquirers = append(rec.inquirers, from)
@@ -340,14 +342,14 @@ func (g *graph) inquired(from geo.NodeID, m *Inquire) {
 	}
 }
 
-// tellAncestor sends another node a committed instance: complete if it touches that node's partition, and otherwise
-// only the dependencies that may belong to a cycle.
+// tellAncestor reports a committed instance to another node. It sends the complete decision if the instance touches the
+// other node's partition, and otherwise only the dependencies that may belong to a cycle.
 func (g *graph) tellAncestor(to geo.NodeID, rec *record) {
 	// This node's dependencies of a foreign instance are incomplete. The inquirer asks other copies later.
 	if rec.foreign {
 		return
 	}
-	// An inquirer in a partition of the instance executes it, so it needs the complete decision.
+	// The inquirer's partition executes the instance, so the inquirer needs the complete decision.
 	if rec.t != nil && g.r.touches(rec.t, g.r.topology.PartitionOf(to)) {
 		g.r.tell(to, rec)
 		return
@@ -378,10 +380,10 @@ func (g *graph) reply(to geo.NodeID, a Ancestor) {
 	g.replies[to].List = append(g.replies[to].List, a)
 }
 
-// ancestors records the instances in an answer to Inquire, if the answer is from the partition that was asked. Nodes of
-// other partitions may not hold an instance; they know only that all its holders have ordered it (see present), and
-// report it without dependencies. A replica that has not ordered the rest of the component still needs these
-// dependencies.
+// ancestors records the instances in an answer to Inquire, but only those for which the answering node's partition was
+// asked. A node of another partition may not hold an instance. It knows only that all replicas have ordered the
+// instance (see present), and reports it without dependencies. A replica that has not ordered the rest of the component
+// still needs these dependencies.
 func (g *graph) ancestors(from geo.NodeID, m *Ancestors) {
 	partition := g.r.topology.PartitionOf(from)
 	for _, a := range m.List {

@@ -15,7 +15,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// quiet is an environment in which nothing happens.
+// quiet is an environment in which no time passes and no message arrives.
 type quiet struct{ rng *rand.Rand }
 
 func (quiet) Now() time.Duration                   { return 0 }
@@ -27,8 +27,8 @@ func (quiet) Mark(*coverage.Mark)                  {}
 func (quiet) Buggify(*buggify.Point) bool          { return false }
 func (q quiet) Rand() *rand.Rand                   { return q.rng }
 
-// Instances of random graphs commit in random order. After each commit, exactly the instances are resolved whose direct
-// and indirect dependencies are all committed, in the strongly connected components of the graph.
+// Instances of random graphs commit in random order. After each commit, an instance is resolved if and only if all its
+// direct and indirect dependencies are committed. The components are the strongly connected components of the graph.
 func TestComponents(t *testing.T) {
 	params, _ := Engine.Resolve(nil)
 	components := 0
@@ -114,8 +114,8 @@ func check(t *testing.T, seed uint64, r *Replica, id func(int) Instance, reach [
 	}
 }
 
-// A decision on an instance of another partition keeps its dependencies although all its replicas have ordered it. An
-// instance of this partition that is not ordered yet may form a component with it.
+// A decision about an instance of another partition keeps its dependencies, even if all replicas of that instance have
+// ordered it. An instance of this partition that is not ordered yet may form a component with it.
 func TestStableInstanceOfAnotherPartitionMayBeInACycle(t *testing.T) {
 	here, elsewhere := instance(0, 1), instance(2, 1)
 	s := newScripted(t, 2, 2, 1) // nodes 1 and 3 hold partition 1
@@ -132,8 +132,8 @@ func TestStableInstanceOfAnotherPartitionMayBeInACycle(t *testing.T) {
 	}
 }
 
-// A node that does not hold an instance does not know its dependencies, even if it knows that all holders have ordered
-// it. Only the answer of a holder counts.
+// A node that does not hold an instance does not know the instance's dependencies, even if it knows that all holders
+// have ordered the instance. Only the answer of a holder counts.
 func TestOnlyHoldersKnowAncestors(t *testing.T) {
 	here, elsewhere := instance(0, 1), instance(2, 1)
 	s := newScripted(t, 2, 2, 1) // nodes 1 and 3 hold partition 1

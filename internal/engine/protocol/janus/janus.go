@@ -5,12 +5,14 @@
 // each partition. The committed dependencies form a graph, which is the same at all replicas. Each replica executes the
 // graph in topological order, and the members of a strongly connected component in name order. No transaction aborts.
 //
-// A copy is one full set of partitions: a region has one copy for each replica that a partition has there. The replicas
-// of a partition are the nodes that hold it, in every copy. Every node coordinates the transactions of its clients
-// (coordinator.go), and maintains the conflicts of its keys (conflicts.go) and its part of the graph (graph.go). It
-// passes transactions that are ready to the executor (package deterministic). It decides the instances of failed
-// coordinators (recovery.go), sends decisions to replicas that may lack them (antientropy.go), and discards instances
-// that all replicas have ordered (garbage.go). It also integrates new incarnations of lost nodes (rejoin.go).
+// A copy is one full set of partitions. Each region has as many copies as it has replicas of a partition. The replicas
+// of a partition are the nodes that hold it, one in every copy.
+//
+// Every node coordinates the transactions of its clients (coordinator.go), tracks conflicts on the keys of its
+// partition (conflicts.go), and maintains its part of the graph (graph.go). It passes transactions that are ready to
+// the executor (package deterministic). It decides the instances of failed coordinators (recovery.go), sends decisions
+// to replicas that may lack them (antientropy.go), and discards instances that all replicas have ordered (garbage.go).
+// It also integrates new incarnations of lost nodes (rejoin.go).
 package janus
 
 import (
@@ -52,9 +54,9 @@ var Engine = &protocol.Engine{
 	Law:       law,
 }
 
-// tolerates is Engine.Tolerates: any minority of the regions may fail. A remaining node decides the instances of lost
-// nodes; nodes try this in rank order, one after another. After that, each transaction waits for the lost nodes at most
-// once, and for earlier transactions that wait for them.
+// tolerates is Engine.Tolerates: any minority of the regions may fail. The remaining nodes decide the instances of lost
+// nodes, and start to do so one after another, in rank order. After that, each transaction waits for the lost nodes at
+// most once, and for earlier transactions that wait for them.
 func tolerates(t *geo.Topology, p protocol.Params) protocol.Tolerance {
 	s := protocol.AnyRegions(t, true)
 	rtt := t.LongestRTT()
@@ -64,7 +66,7 @@ func tolerates(t *geo.Topology, p protocol.Params) protocol.Tolerance {
 	return s
 }
 
-// Timer kinds. tickTimer drives patience, recovery, garbage collection and all other timeouts, except those of
+// Timer kinds. tickTimer drives patience, recovery, garbage collection and all other timeouts, except the timeouts of
 // reconnaissance and state transfer.
 const (
 	tickTimer = iota + 1
@@ -72,7 +74,7 @@ const (
 	transferTimer
 )
 
-// tickEvery is the interval of tickTimer, and therefore the resolution of these timeouts.
+// tickEvery is the interval of tickTimer, and therefore the resolution of the timeouts that tickTimer drives.
 const tickEvery = 100 * time.Millisecond
 
 // RoleCoordinator is the role of every node: each node coordinates the transactions of its clients.
@@ -185,7 +187,8 @@ func (r *Replica) Start() {
 // Submit implements protocol.Replica.
 func (r *Replica) Submit(t *txn.Transaction) {
 	if !r.rejoin.joined {
-		// A new incarnation cannot number an instance before it knows the state of its partition; join submits these.
+		// A new incarnation cannot number an instance before it knows the state of its partition. rejoin.join submits the
+		// transaction later.
 		r.rejoin.submitted = append(r.rejoin.submitted, t)
 		return
 	}
@@ -202,7 +205,8 @@ func (r *Replica) Submit(t *txn.Transaction) {
 // Receive implements protocol.Replica.
 func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
 	r.recovery.hear(from)
-	// Rejoin messages lift no suspicion, because a new incarnation cannot vote before it has joined.
+	// A Rejoin message does not end the suspicion of its sender, because a new incarnation cannot vote before it has
+	// joined.
 	if r.rejoin.receive(from, m) {
 		r.finishStep()
 		return
@@ -213,7 +217,7 @@ func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
 	r.finishStep()
 }
 
-// handle handles a message of another node, once this node has joined.
+// handle processes a message of another node, once this node has joined.
 func (r *Replica) handle(from geo.NodeID, m protocol.Message) {
 	switch m := m.(type) {
 	case *PreAccept:
@@ -264,7 +268,7 @@ func (r *Replica) Fire(t protocol.Timer) {
 	}
 	r.ticking = false
 	r.rejoin.tick()
-	// The timeouts of the protocol do not apply until this node has joined.
+	// The protocol's timeouts do not apply until this node has joined.
 	if !r.rejoin.joined {
 		r.tickLater()
 		return
@@ -282,7 +286,7 @@ func (r *Replica) Fire(t protocol.Timer) {
 	}
 }
 
-// finishStep passes the instances that this step has made ready to the executor, and sends the messages collected in
+// finishStep passes instances that have become ready in this step to the executor, and sends the messages collected in
 // this step.
 func (r *Replica) finishStep() {
 	r.graph.run()
@@ -300,8 +304,8 @@ func (r *Replica) tickLater() {
 }
 
 // Pending implements protocol.Replica. It counts this node's unanswered transactions, known instances without a
-// position in the execution order, and other nodes' transactions that are not executed here yet. It also counts rows
-// with decisions that other replicas may lack.
+// position in the execution order, other nodes' transactions that are not executed here yet, and open tasks for new
+// incarnations. It also counts rows with decisions that other replicas may lack.
 func (r *Replica) Pending() int {
 	return len(r.coordinator.open) + r.rejoin.busy() + r.graph.open + r.executor.Foreign() + r.antiEntropy.unsettled
 }
@@ -340,7 +344,7 @@ func (r *Replica) touches(t *txn.Transaction, q int) bool {
 }
 
 // partitionsOf returns the partitions that t accesses, in the order of t's accesses. The slice is valid until the next
-// call.
+// call of partitionsOf.
 func (r *Replica) partitionsOf(t *txn.Transaction) []int {
 	r.touched = r.touched[:0]
 next:
@@ -356,11 +360,12 @@ next:
 	return r.touched
 }
 
-// law is Engine.Law, the same for all transactions: the client's hop and a round trip to the farthest region.
+// law is Engine.Law. The result is the same for all transactions: the client's round trip to its node, and a round trip
+// to the farthest region.
 func law(t *geo.Topology, _ protocol.Params, c geo.Region, _ []geo.Region) time.Duration {
 	var farthest time.Duration
 	for r := range t.Regions {
-		// With one replica per region, no other node of the client's region has to answer.
+		// With one replica per region, the coordinator waits for no other node of the client's region.
 		if geo.Region(r) != c || t.Replicas > 1 {
 			farthest = max(farthest, t.RTT(c, geo.Region(r)))
 		}

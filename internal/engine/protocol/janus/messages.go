@@ -64,7 +64,7 @@ func sizeDeps(deps []Dep, partitions bool) int {
 	return n
 }
 
-// appendDeps appends dependencies, with their partitions unless the reader knows them.
+// appendDeps appends dependencies to b. It includes their partitions only if partitions is set.
 func appendDeps(b []byte, deps []Dep, partitions bool) []byte {
 	b = codec.AppendUvarint(b, uint64(len(deps)))
 	for _, d := range deps {
@@ -176,8 +176,8 @@ func (m *PreAccept) AppendTo(b []byte) []byte {
 
 func (m *PreAccept) String() string { return fmt.Sprintf("pre-accept %d=t%v", m.Seq, m.T.ID) }
 
-// PreAcceptOK answers PreAccept with the dependencies at the sender's partition, or refuses because another node has
-// taken the instance over. The instance is instance Seq of the receiver.
+// PreAcceptOK answers PreAccept with the dependencies at the sender's partition. It refuses if another node has taken
+// the instance over or closed the row. Seq is the instance's number in the receiver's row.
 type PreAcceptOK struct {
 	Seq     uint64
 	Refused bool
@@ -203,12 +203,12 @@ func (m *PreAcceptOK) String() string {
 	return fmt.Sprintf("pre-accept ok %d: after %s", m.Seq, depsString(m.Deps))
 }
 
-// Proposal is a value for an instance: its dependencies, or Noop, which means that it never happened.
+// Proposal is a value for an instance: its dependencies, or Noop, which means that the instance never happened.
 type Proposal struct {
 	ID   Instance
 	Noop bool
 	Deps []Dep
-	// T is the transaction if the receivers may lack it. It is nil otherwise, or if no node knows it.
+	// T is set if the receivers may lack the transaction and the sender knows it.
 	T *txn.Transaction
 }
 
@@ -253,7 +253,7 @@ func (m *Accept) AppendTo(b []byte) []byte {
 
 func (m *Accept) String() string { return "accept " + m.Proposal.String() + m.Ballot.suffix() }
 
-// suffix names a ballot other than the coordinator's own.
+// suffix describes the ballot, or returns "" for the coordinator's own ballot.
 func (b Ballot) suffix() string {
 	if b == 0 {
 		return ""
@@ -321,9 +321,9 @@ func (m *Prepare) AppendTo(b []byte) []byte {
 
 func (m *Prepare) String() string { return fmt.Sprintf("prepare %v%s", m.ID, m.Ballot.suffix()) }
 
-// Promise answers Prepare with the dependencies that the sender has pre-accepted or accepted, and the ballot. If
-// Promised is higher than Ballot, the sender refuses. If Phase is Unknown, Deps are the dependencies of a no-op: see
-// recovery.
+// Promise answers Prepare with the replica's state of the instance. Deps are the dependencies that the sender has
+// pre-accepted or accepted, and Accepted is the ballot of the accepted proposal. If Promised is higher than Ballot, the
+// sender refuses. If Phase is Unknown, Deps are the dependencies of a no-op: see recovery.
 type Promise struct {
 	Proposal
 	Ballot, Promised, Accepted Ballot
@@ -354,7 +354,8 @@ func (m *Promise) String() string {
 	return fmt.Sprintf("promise%s, %s %v", m.Ballot.suffix(), what, &m.Proposal)
 }
 
-// Inquire asks a replica of another partition for instances that instances of the sender's partition may depend on.
+// Inquire asks a replica of another partition for instances of its partition that instances of the sender's partition
+// may depend on.
 type Inquire struct{ IDs []Instance }
 
 // Kind implements protocol.Message.
@@ -418,7 +419,7 @@ func (m *Ancestors) String() string {
 	return s
 }
 
-// Progress reports the sender's progress with the receiver's row (Done, Heard) and the state of the sender's row
+// Progress reports the sender's progress with the receiver's row (Done, Heard) and the state of the sender's own row
 // (Stable, Forget). See garbage.
 type Progress struct{ Done, Heard, Stable, Forget uint64 }
 
@@ -440,7 +441,7 @@ func (m *Progress) String() string {
 	return fmt.Sprintf("progress: done %d, heard %d, stable %d, forget %d", m.Done, m.Heard, m.Stable, m.Forget)
 }
 
-// RowQuery asks another replica of the sender's partition for its state of these coordinators' rows.
+// RowQuery asks another replica of the sender's partition for its state of the rows of the given coordinators.
 type RowQuery struct{ Rows []geo.NodeID }
 
 // Kind implements protocol.Message.
@@ -466,8 +467,8 @@ func (m *RowQuery) AppendTo(b []byte) []byte {
 
 func (m *RowQuery) String() string { return fmt.Sprintf("query rows of %v", m.Rows) }
 
-// RowKnowledge is a replica's state of a coordinator's row. It has received all instances of its partition up to number
-// Received, and knows the decisions of the later instances Beyond, in ascending order.
+// RowKnowledge is a replica's state of a coordinator's row. The replica has received all instances that touch its
+// partition up to number Received. Beyond lists the later instances whose decisions it knows, in ascending order.
 type RowKnowledge struct {
 	Node     geo.NodeID
 	Received uint64
@@ -534,11 +535,11 @@ type RejoinStep uint8
 const (
 	// welcome reports the last number of the sender's row that was sent to the receiver's predecessor.
 	welcome RejoinStep = iota + 1
-	// askState requests the receiver's state of the sender's partition; stateHere acknowledges that state.
+	// askState requests the receiver's state for the sender's partition. stateHere acknowledges the receipt of that state.
 	askState
 	stateHere
-	// told follows all decisions known to the sender of instances of Node's incarnations before Number. ordered answers
-	// that the receiver of told has ordered all such instances that it knows.
+	// told follows all decisions that the sender knows about instances of Node's incarnations before Number. ordered is
+	// the answer to told: its sender has ordered all such instances that it knows.
 	told
 	ordered
 	// settled reports that all replicas of the sender's partition have ordered all instances of the receiver's

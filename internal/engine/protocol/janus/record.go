@@ -11,9 +11,9 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Instance identifies one attempt at a transaction: the coordinator's node (16 bits) and the coordinator's number for
-// it, from 1 (48 bits). The instances of a coordinator form its row. A replica receives a row in order, because links
-// keep the order of messages.
+// Instance identifies one attempt at a transaction: the coordinator's node (16 bits) and a number that the coordinator
+// counts from 1 (48 bits). The instances of a coordinator form its row. A replica receives a row in order, because
+// links keep the order of messages.
 type Instance uint64
 
 const seqBits = 48
@@ -28,8 +28,8 @@ func (i Instance) Seq() uint64 { return uint64(i) & (1<<seqBits - 1) }
 
 func (i Instance) String() string { return fmt.Sprintf("%d/%d", i.Node(), i.Seq()) }
 
-// byName is the execution order within a strongly connected component: by number, then by coordinator. With the
-// coordinator first, the same coordinator would always win.
+// byName is the execution order within a strongly connected component: by number, then by coordinator. If the
+// coordinator came first, the transactions of the first coordinator would always precede all others.
 func byName(a, b *record) int {
 	if c := cmp.Compare(a.id.Seq(), b.id.Seq()); c != 0 {
 		return c
@@ -42,8 +42,8 @@ type Dep struct {
 	ID Instance
 	// Partition is the partition that found the conflict.
 	Partition uint16
-	// Settled is set if a replica of the partition had found the instance's component complete when it reported the
-	// dependency. The dependent is then not in that component, so other partitions need not inquire about the instance.
+	// Settled is set if the replica that reported the dependency had already found the instance's component complete. The
+	// dependent is then not in that component, so other partitions need not inquire about the instance.
 	Settled bool
 }
 
@@ -54,9 +54,9 @@ func compareDeps(a, b Dep) int {
 	return cmp.Compare(a.Partition, b.Partition)
 }
 
-// Ballot numbers the attempts to decide an instance; 0 is the coordinator's attempt. Other ballots consist of a round
-// and, in the low 16 bits, the node that took over plus the number of nodes times its incarnation. No two incarnations
-// share a ballot.
+// Ballot numbers the attempts to decide an instance; 0 is the coordinator's attempt. Any other ballot consists of a
+// round and, in the low 16 bits, the name of the node that took over: its number plus the number of nodes times its
+// incarnation. No two incarnations share a ballot.
 type Ballot uint64
 
 func (b Ballot) next(n geo.NodeID) Ballot { return (b>>16+1)<<16 | Ballot(n) }
@@ -76,7 +76,7 @@ type Phase uint8
 
 // The phases.
 const (
-	Unknown     Phase = iota // only its name is known, or its transaction from a message other than PreAccept
+	Unknown     Phase = iota // only the ID is known, or the transaction from a message other than PreAccept
 	PreAccepted              // with the replica's own dependencies
 	Accepted                 // with dependencies proposed by the coordinator or by the node that took over
 	Committed                // with final dependencies
@@ -88,21 +88,21 @@ type record struct {
 	id       Instance
 	t        *txn.Transaction // nil if unknown
 	phase    Phase
-	promised Ballot // highest known ballot
+	promised Ballot // highest ballot known here
 	accepted Ballot // ballot in which deps were accepted
 	deps     []Dep  // sorted
 	noop     bool   // the value is that the instance never happened
-	foreign  bool   // does not touch this replica's partition
+	foreign  bool   // does not touch this replica's partition, or is stable and must not execute again
 	client   bool   // a client of this node waits for it
 	asked    bool   // an Inquire was sent
 	watched  bool   // this replica ensures that the instance is decided
 	counted  bool   // counted in graph.open
-	executed bool   // if ordered: execution has ended here
+	executed bool   // execution has ended here
 	admitted bool   // recorded in its coordinator's row
-	taken    bool   // ordered by the donor of this incarnation's rows, so that its component is unknown here
-	turn     uint64 // its position among the instances that this node has ordered
-	// attempted is the time of another node's last attempt to decide the instance, if this node abstains from voting on
-	// it.
+	taken    bool   // ordered at the donor before this incarnation joined, so its component is unknown here
+	turn     uint64 // position in the order in which this node orders instances
+	// attempted is the time of another node's last attempt to decide the instance. It is set only if this node abstains
+	// from voting on the instance.
 	attempted time.Duration
 	askedOf   uint16 // partition that the Inquire was sent to
 	resends   uint8  // number of repeated Inquires
@@ -115,21 +115,23 @@ type record struct {
 
 	// Resolution: see graph.
 	resolved bool
-	scc      *component // nil for a component of one
+	scc      *component // nil for a component with one member
 	looked   int32      // number of leading deps that need no further examination
 	leader   *record    // of the group, possibly indirect; nil if this record is the leader
 	watch    *record    // leader only: the dependency that the group watches
 	watchers []*record  // records that started to watch this instance as leaders; some may have stopped
-	walk     uint64     // number of the last walk that visited it
-	// more links the members of a group; last is the last member, valid at the leader, nil for the leader itself.
-	// moreOpen and lastOpen do the same for the members from open on, which have dependencies left to examine.
+	walk     uint64     // number of the last walk that visited this instance
+	// more links the members of a group, starting at the leader. last is the last member; it is set only at the leader,
+	// and is nil if the leader is the only member. open, moreOpen and lastOpen form the list of the members whose
+	// dependencies are not all examined.
 	more, last         *record
 	moreOpen, lastOpen *record
 	open               *record // leader only
 	joined             bool    // open is initialized
 }
 
-// component is a strongly connected component of several instances: the last member of each row that has members.
+// component is a strongly connected component of several instances. It contains the last member in each row that has
+// members.
 type component []Instance
 
 // row is a replica's state of one coordinator's instances.
@@ -143,8 +145,9 @@ type row struct {
 	undone   queue.Queue[*record]
 	kept     []*record // received and not discarded
 
-	// For the known decisions of instances that touch this partition, except no-ops: decided is their count, last the
-	// highest number among them, and strays those that had not been received. See antiEntropy.
+	// decided counts the known decisions of instances that touch this partition, except no-ops. last is the highest number
+	// among these instances. strays are those of them that the coordinator had not sent to this replica when the decision
+	// arrived. See antiEntropy.
 	decided   uint64
 	last      uint64
 	strays    []*record
@@ -154,8 +157,8 @@ type row struct {
 // find returns the record of an instance, or nil.
 func (r *Replica) find(id Instance) *record { return r.records[id] }
 
-// know returns the record of an instance that this replica needs decided, and creates it if needed. The record counts
-// as open and is watched until it is decided.
+// know returns the record of an instance whose decision this replica needs, and creates the record if needed. The
+// record counts as open and is watched until the instance is decided.
 func (r *Replica) know(id Instance) *record {
 	rec := r.hearOf(id)
 	if !rec.watched {
@@ -166,9 +169,9 @@ func (r *Replica) know(id Instance) *record {
 	return rec
 }
 
-// hearOf returns the record of an instance, and creates it if needed. It does not watch the record: nothing here waits
-// for it, and possibly no node can report that it does not concern this replica. A node that waits for the instance
-// watches it.
+// hearOf returns the record of an instance, and creates the record if needed. It does not watch the instance, because
+// nothing here waits for it. Some other node may wait for the instance and watches it. Possibly no node can report that
+// the instance does not concern this replica.
 func (r *Replica) hearOf(id Instance) *record {
 	rec := r.records[id]
 	if rec == nil {
@@ -178,17 +181,18 @@ func (r *Replica) hearOf(id Instance) *record {
 	return rec
 }
 
-// forgotten reports whether an instance is stable, that is, ordered by all replicas. Its record may be discarded.
+// forgotten reports whether an instance is stable, that is, ordered by all replicas. Its record may have been
+// discarded.
 func (r *Replica) forgotten(id Instance) bool { return id.Seq() <= r.rows[id.Node()].stable }
 
-// orderedBefore reports whether this replica has ordered and discarded the instance of rec before.
+// orderedBefore reports whether this replica has ordered and discarded rec's instance before.
 func (r *Replica) orderedBefore(rec *record) bool {
-	// learn marks a stable instance as foreign even if it touches this partition; nothing else does.
+	// Only learn marks an instance that touches this partition as foreign, and only if the instance is stable.
 	return rec.foreign && rec.t != nil && r.touches(rec.t, r.partition)
 }
 
-// learn adds a transaction to its record. An inquiry of another partition may bring back an instance that all replicas
-// have ordered; learn treats it as foreign, because this replica must not execute it again.
+// learn adds a transaction to its record. A message about another node's inquiry or attempt may bring back a stable
+// instance. learn treats such an instance as foreign, because this replica must not execute it again.
 func (r *Replica) learn(rec *record, t *txn.Transaction) {
 	if t == nil || rec.t != nil {
 		return

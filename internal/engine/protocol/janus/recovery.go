@@ -8,36 +8,38 @@ import (
 	"github.com/geobench/geobench/internal/base/queue"
 )
 
-// recovery decides the instances of coordinators that are silent (Mu 2016, section 4.4).
+// recovery decides the instances of silent coordinators (Mu 2016, section 4.4).
 //
 // A replica that waits for a decision takes the instance over with a higher ballot. It asks the replicas of all
 // partitions of the transaction to promise to ignore lower ballots (Prepare). After answers from a majority of each
-// partition, it proposes the only value that can have been decided, or chooses one if none can:
+// partition, it proposes the only value that can have been decided. If none can have been decided, it proposes a no-op.
+// The first case that applies determines the value:
 //
 //   - A replica knows the decision: this decision.
 //   - A replica has accepted a proposal: the accepted proposal with the highest ballot.
 //   - A majority of each partition has pre-accepted: the union of their dependencies. After the fast path, all answers
-//     would have been the same, and the union is the decided value.
-//   - Otherwise neither path was or ever will be taken: the instance never happened (a no-op). If its coordinator is
-//     live, it starts the transaction again as a new instance.
+//     were the same, and the union is the decided value.
+//   - Otherwise: a no-op, which means that the instance never happened. Neither the fast nor the slow path has decided
+//     the instance or can still decide it. If the coordinator is live, it starts the transaction again as a new
+//     instance.
 //
-// A no-op has dependencies, too. If it was the last instance of its row, other instances may depend on the no-op alone,
-// which then represents all earlier instances of the row (see conflicts). Therefore a replica that has not pre-accepted
-// the instance answers Prepare with all its instances of the row. It also closes the row up to the instance: it refuses
-// later arrivals. Once a majority has closed the row, no majority can pre-accept an instance that the no-op does not
-// cover.
+// A no-op has dependencies, too. Other instances may depend on the no-op as the last instance of its row, which
+// represents all earlier instances of the row (see conflicts). Therefore a replica that has not pre-accepted the
+// instance answers Prepare with all its earlier instances of the row. It also closes the row up to the instance: it
+// refuses to pre-accept later arrivals with lower numbers. Once a majority has closed the row, no majority can
+// pre-accept an instance that the no-op does not cover.
 //
-// A node that knows only the name of an instance, from another instance's dependencies, asks all partitions.
+// A node may know an instance only by name, from another instance's dependencies. Such a node asks all partitions.
 type recovery struct {
 	r       *Replica
 	timeout time.Duration
 	stagger time.Duration // this replica's additional delay before a takeover
 	watched queue.Queue[deadline]
-	// orphans are the watched instances that an owner without its state was to decide.
+	// orphans are the watched instances whose owner has lost its state.
 	orphans queue.Queue[deadline]
-	name    geo.NodeID      // of this incarnation in ballots
+	name    geo.NodeID      // this incarnation's name in ballots
 	heard   []time.Duration // time of the last message, by node
-	suspect []bool          // has not answered in time and sent nothing since, or cannot vote yet
+	suspect []bool          // by node: it has not answered in time and sent nothing since, or it cannot vote yet
 	all     []int           // all partitions
 }
 
@@ -62,7 +64,7 @@ func stagger(rank int, longest time.Duration) time.Duration {
 func (v *recovery) hear(from geo.NodeID) { v.heard[from] = v.r.env.Now() }
 
 // watch ensures that the instance is decided eventually. If the instance's owner has lost its state, the takeover does
-// not wait for the owner's silence.
+// not wait until the owner has been silent for the timeout.
 func (v *recovery) watch(rec *record) {
 	if now := v.r.env.Now(); v.orphaned(rec) {
 		v.orphans.Push(deadline{rec.id, now + v.r.coordinator.patience + v.stagger})
@@ -78,13 +80,13 @@ func (v *recovery) orphaned(rec *record) bool {
 }
 
 // tick takes over instances that have been undecided for too long. It leaves an instance to its owner while the owner
-// sends messages: links lose nothing, and a takeover would only slow down a slow coordinator further.
+// sends messages: links lose nothing, and a takeover would make a slow coordinator even slower.
 func (v *recovery) tick() {
 	v.look(&v.watched)
 	v.look(&v.orphans)
 }
 
-// look checks the instances of a list whose deadlines have passed.
+// look checks the instances in list whose deadlines have passed.
 func (v *recovery) look(list *queue.Queue[deadline]) {
 	now := v.r.env.Now()
 	for n := list.Len(); n > 0 && list.Front().at <= now; n-- {
@@ -96,7 +98,8 @@ func (v *recovery) look(list *queue.Queue[deadline]) {
 		owner, _ := rec.promised.owner(rec.id, v.r.nodes)
 		silence := v.timeout
 		if rec.promised > 0 {
-			// The node that has taken it over may be waiting for answers from lost nodes, and send nothing meanwhile.
+			// The owner has taken the instance over. It may be waiting for answers from lost nodes and send nothing in the
+			// meantime.
 			silence += v.r.coordinator.patience
 		}
 		switch {
@@ -114,17 +117,17 @@ func (v *recovery) look(list *queue.Queue[deadline]) {
 		case rec.asked:
 			v.r.graph.askAgain(rec)
 		case v.r.abstains(rec.id) && now-rec.attempted >= silence+v.r.coordinator.patience:
-			// The decision may have been sent to the predecessor only.
+			// The decision may have been sent only to this node's predecessor.
 			v.takeOver(rec)
 		}
-		// The attempt may be outbid or its owner may fail, so the instance is watched until it is decided.
+		// This attempt may be outbid, or its owner may fail. Watch the instance until it is decided.
 		if rec.phase < Committed {
 			v.watch(rec)
 		}
 	}
 }
 
-// takeOver starts an attempt to decide rec with a new ballot: it asks the replicas for their states.
+// takeOver starts an attempt to decide rec with a new ballot: it asks the replicas for their states of the instance.
 func (v *recovery) takeOver(rec *record) {
 	r := v.r
 	r.counters.recoveries++
@@ -147,8 +150,8 @@ func (v *recovery) takeOver(rec *record) {
 		}
 	}
 	rec.promised = b
-	// This node's own promise counts like any other. If it abstains, `begin` awaits no answer from it, and this promise is
-	// ignored.
+	// This node's own promise counts like any other. If this node abstains, begin has removed it from the awaited nodes,
+	// and promised ignores this promise.
 	v.promised(r.self, v.promise(rec))
 }
 
@@ -161,16 +164,17 @@ func (v *recovery) prepare(from geo.NodeID, m *Prepare) {
 	}
 	rec := r.present(from, m.ID, nil)
 	switch {
-	// present has answered that all replicas have ordered the instance, or its name is invalid.
+	// present has reported that all replicas have ordered the instance, or the instance's node number is invalid.
 	case rec == nil:
 	case rec.phase >= Committed && !rec.foreign:
 		r.env.Mark(decisionKnown)
 		r.tell(from, rec)
-	// A foreign instance is committed here without its complete dependencies, so this node promises but reports nothing.
+	// The instance is foreign and committed here without its complete dependencies, so this node promises but reports no
+	// state.
 	case rec.phase >= Committed:
 		r.env.Send(from, &Promise{Proposal: Proposal{ID: m.ID}, Ballot: m.Ballot, Promised: m.Ballot})
-	// The owner of the higher ballot may have used this replica's state already, so a lower ballot must not decide
-	// anything.
+	// The owner of the higher ballot may have used this replica's state already. A lower ballot must not decide anything
+	// after that.
 	case m.Ballot < rec.promised:
 		r.env.Mark(prepareRefused)
 		r.env.Send(from, &Promise{Proposal: Proposal{ID: m.ID}, Ballot: m.Ballot, Promised: rec.promised})
@@ -184,7 +188,7 @@ func (v *recovery) prepare(from geo.NodeID, m *Prepare) {
 }
 
 // promise returns this replica's state of an instance under the promised ballot. If the replica has not pre-accepted
-// the instance, it closes the row up to it.
+// the instance, promise closes the row up to the instance.
 func (v *recovery) promise(rec *record) *Promise {
 	p := &Promise{
 		Proposal: Proposal{ID: rec.id, Noop: rec.noop, Deps: rec.deps, T: rec.t},
@@ -192,7 +196,8 @@ func (v *recovery) promise(rec *record) *Promise {
 	}
 	if rec.phase == Unknown {
 		row := &v.r.rows[rec.id.Node()]
-		// The reported dependencies cover the row only as it is now, so later arrivals up to the instance must be refused.
+		// The reported dependencies cover the row only up to now, so the replica must refuse later arrivals with numbers up
+		// to this instance.
 		row.closed = max(row.closed, rec.id.Seq())
 		p.Deps = nil
 		for _, k := range row.kept {
@@ -230,8 +235,8 @@ func (v *recovery) promised(from geo.NodeID, m *Promise) {
 		if t := r.coordinator.grant(l, from, m.Deps); t != nil {
 			t.fresh++
 		}
-	// Only pre-accepted dependencies are votes. Accepted dependencies are a proposal; an unknown instance reports
-	// dependencies for a no-op.
+	// Only pre-accepted dependencies are votes. The dependencies of an accepted instance are a proposal, and those of an
+	// unknown instance are for a no-op.
 	default:
 		t := r.coordinator.answered(l, from)
 		if t == nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/simload"
 )
 
-// A replica that has promised a ballot accepts no proposal of a lower ballot, promises no lower ballot, and keeps its
+// A replica that has promised a ballot accepts no proposal with a lower ballot, promises no lower ballot, and keeps its
 // dependencies.
 func TestAcceptorKeepsItsPromise(t *testing.T) {
 	id := instance(0, 1)
@@ -35,8 +35,9 @@ func TestAcceptorKeepsItsPromise(t *testing.T) {
 	s.sends("to 0: promise, ballot 4 of 0, has accepted 0/1: after {1/5}")
 }
 
-// A node that takes an instance over proposes the value that was accepted with the highest ballot, in any order of
-// answers. The value with the lower ballot was not decided; the value with the higher ballot may have been.
+// A node that takes an instance over proposes the value that was accepted with the highest ballot, regardless of the
+// order of the answers. The value with the lower ballot was not decided, but the value with the higher ballot may have
+// been.
 func TestHighestBallotIsProposed(t *testing.T) {
 	id := instance(4, 1)
 	lower := &Promise{
@@ -68,9 +69,9 @@ func TestHighestBallotIsProposed(t *testing.T) {
 	}
 }
 
-// A no-op represents all earlier instances of its coordinator's row, at all replicas, even if none of them conflicts
-// with it: other instances may depend on the no-op alone. A replica that has not pre-accepted it reports its instances
-// of the row.
+// At all replicas, a no-op represents all earlier instances of its coordinator's row, even if none of them conflicts
+// with it: other instances may depend on the no-op alone. A replica that has not pre-accepted the no-op's instance
+// reports its own instances of the row.
 func TestNoopDependsOnItsRow(t *testing.T) {
 	first, second, third := instance(0, 1), instance(0, 2), instance(0, 3)
 
@@ -99,8 +100,8 @@ func TestNoopDependsOnItsRow(t *testing.T) {
 	s.sends("to 0: "+accept, "to 2: "+accept)
 }
 
-// A replica that has made a promise for an unknown instance pre-accepts no further instances of the row up to it: the
-// resulting no-op might not cover them.
+// After a promise for an unknown instance, a replica pre-accepts no further instances of the row with numbers up to
+// that instance. The resulting no-op might not cover them.
 func TestRowIsClosed(t *testing.T) {
 	s := newScripted(t, 3, 1, 2)
 	s.hear(1, &Prepare{instance(0, 3), ballot(1, 1)})
@@ -113,8 +114,9 @@ func TestRowIsClosed(t *testing.T) {
 	s.sends("to 1: promise, ballot 1 of 1, has not seen 0/1: after {}")
 }
 
-// A refusal can inform a node of a higher ballot, without a promise. When the Prepare of that ballot arrives, the node
-// reports its state. An empty answer would mean "has not seen", and a no-op could replace a decided value.
+// A node may learn of a higher ballot from a refusal, without having promised that ballot. When the Prepare with that
+// ballot arrives, the node reports its state. An empty answer would mean "has not seen", and a no-op could replace a
+// decided value.
 func TestHeardOfBallotIsNotPromised(t *testing.T) {
 	id := instance(0, 1)
 	s := newScripted(t, 5, 1, 2)
@@ -131,7 +133,7 @@ func TestHeardOfBallotIsNotPromised(t *testing.T) {
 	s.sends("to 2: accept refused 0/1, ballot 1 of 3")
 }
 
-// A replica that has ordered and discarded an instance does not vote on it as if it were unknown.
+// A replica that has ordered and discarded an instance does not vote on it as if the instance were unknown.
 func TestForgottenIsNotUnseen(t *testing.T) {
 	old, later := instance(3, 1), instance(3, 2)
 	s := newScripted(t, 2, 2, 0)
@@ -143,7 +145,7 @@ func TestForgottenIsNotUnseen(t *testing.T) {
 	s.hear(3, &Commit{Proposal{ID: later, Deps: []Dep{{ID: old, Partition: 1}}}})
 	s.sends("to 3: pre-accept ok 1: after {}", "to 1: reads: 3.1=none", "to 3: pre-accept ok 2: after {}", "to 1: inquire [3/1]")
 	s.hear(1, &Commit{Proposal{ID: old, Deps: []Dep{{ID: instance(1, 1), Partition: 1}}, T: preAccept(old, "a0+1 a1+1").T}})
-	s.sends() // it inquires about no dependency of the old instance
+	s.sends() // the replica does not inquire about the dependency of the old instance
 	if n := s.r.graph.open; n != 0 {
 		t.Errorf("%d instances are open", n)
 	}
@@ -153,8 +155,8 @@ func TestForgottenIsNotUnseen(t *testing.T) {
 	s.sends("to 2: ancestors: 3/1 after {}")
 }
 
-// A replica does not take over an instance that it knows only from another node's Prepare, until an instance here
-// depends on it.
+// A replica does not take over an instance that it knows only from another node's Prepare. It does so once another
+// instance here depends on that instance.
 func TestPreparedByAnotherIsLeftToHim(t *testing.T) {
 	id := instance(0, 1)
 	s := newScripted(t, 3, 1, 2)
@@ -170,8 +172,8 @@ func TestPreparedByAnotherIsLeftToHim(t *testing.T) {
 	s.sends("to 0: "+prepare, "to 1: "+prepare, "to 0: query rows of [1]")
 }
 
-// Another node has taken over a coordinator's instance, and the only other answer is outstanding. After its timeout the
-// coordinator recovers the decision: the node that has taken over may be lost, together with the answer.
+// Another node has taken over a coordinator's instance, and the only other answer is outstanding. After its timeout,
+// the coordinator recovers the decision, because the node that has taken over may be lost together with the answer.
 func TestRefusedAndUnanswered(t *testing.T) {
 	s := newScripted(t, 3, 1, 0)
 	s.r.Submit(simload.Txn(txn.MakeID(1, 1), "a1+1"))
@@ -183,8 +185,9 @@ func TestRefusedAndUnanswered(t *testing.T) {
 	s.sends("to 1: "+prepare, "to 2: "+prepare)
 }
 
-// A proposer that learns from a refusal of a higher promised ballot leaves the instance to that ballot's owner. The
-// refusal is no acceptance, and the owner may have reached a majority without that replica.
+// A proposer learns from a refusal that a replica has promised a higher ballot. It then leaves the instance to that
+// ballot's owner. The refusal does not count as an acceptance. The owner may have reached a majority without that
+// replica.
 func TestRefusalIsNoAcceptance(t *testing.T) {
 	id := instance(4, 1)
 	s := newScripted(t, 5, 1, 0)

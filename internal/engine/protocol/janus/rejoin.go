@@ -12,47 +12,50 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// rejoin integrates new incarnations, which know nothing of the votes, promises, instances and reads of their
-// predecessors.
+// rejoin integrates new incarnations, which have lost the votes, promises, instances and reads of their predecessors.
 //
-// Votes. A new incarnation never votes on an instance that was sent to its predecessor: it abstains. The other votes
-// suffice (m of n replicas, of which k are new, where n-k is at least m). The predecessor's acceptances still count: a
-// node that takes an instance over receives answers from m of the n-k others, and m-k of these have accepted the
-// decided value. Votes that supply dependencies (PreAccept, Prepare) no longer count unless the instance is already
-// decided. Otherwise later votes might come from replicas that lack the dependencies which the new incarnation has yet
-// to learn. It therefore waits until all other nodes have dropped these votes (welcome), and only then asks them for
-// their state of its partition (askState). That state includes every decision that used a vote of its predecessor, so
-// these decisions are in the histories of its keys before it votes. From then on it votes on the instances that are
-// sent to it.
+// Votes. A new incarnation abstains: it never votes on an instance that was sent to its predecessor. The other votes
+// suffice. Let m be a majority of n replicas, of which k are new; n-k is at least m. The predecessors' acceptances
+// still count. A node that takes an instance over receives answers from m of the n-k other replicas. At least m-k of
+// these n-k replicas have accepted a decided value, so at least one answer contains it.
+//
+// Votes of the predecessor that supply dependencies (PreAccept, Prepare) no longer count unless the instance is already
+// decided. Otherwise later votes might come from replicas that lack dependencies which the new incarnation has yet to
+// learn. The new incarnation therefore waits until all other nodes have dropped these votes (welcome). Only then does
+// it ask them for their state of its partition (askState). That state includes every decision that used a vote of the
+// predecessor. The histories of the new incarnation's keys thus contain these decisions before it votes. From then on,
+// it votes on all instances that are sent to it.
 //
 // Rows. One replica of the partition, the donor, also sends its rows, and the instances that it has ordered and
-// executed. No node discards anything after the welcomes, so no node of any copy has discarded an instance that the
-// donor had not executed. The new incarnation executes the instances that the donor has ordered but not executed, in
-// the donor's order. The nodes of its copy supply the reads for them: they keep their reads for other nodes until all
-// nodes have executed the instance (record.served), and send them again. The new incarnation does not execute instances
-// that the donor has executed; it sends the donor's reads for them to its copy. Nodes ignore duplicate reads.
+// executed. No node discards anything after its welcome, so no node of any copy has discarded an instance that the
+// donor had not executed.
 //
-// Other nodes take over the instances of the predecessor. The new incarnation continues the row with a new range of
-// numbers. The predecessor's instances count as ordered by all replicas only once all nodes have reported that. Each
-// node sends its decisions to all replicas of its partition (told), and waits until these have ordered all such
-// instances that they know (ordered). Then it notifies the new incarnation (settled). Every instance that is not a
-// no-op was pre-accepted by a live replica of each of its partitions, so none is omitted. An instance that is still
-// known only by name is void.
+// The new incarnation executes the instances that the donor has ordered but not executed, in the donor's order. The
+// nodes of its copy send it the reads for these instances again: they keep their reads for other nodes until all nodes
+// have executed the instance (record.served). The new incarnation does not execute instances that the donor has
+// executed. Instead, it sends the donor's reads for these instances to its copy. Nodes ignore duplicate reads.
+//
+// Instances of the predecessor. Other nodes take them over, and the new incarnation continues the row with a new range
+// of numbers. The predecessor's instances become stable only once all nodes have reported them as ordered. To that end,
+// each node sends its decisions to all replicas of its partition (told), and waits until these replicas have ordered
+// all such instances that they know (ordered). Then it notifies the new incarnation (settled). A live replica of each
+// partition has pre-accepted every instance that is not a no-op, so none is omitted. An instance that is still known
+// only by name is void.
 //
 // All copies are complete again when everything that was sent to predecessors is stable.
 type rejoin struct {
 	r            *Replica
 	incarnations []uint32 // by node
 	sender       *statetransfer.Sender
-	states       map[geo.NodeID][]byte // by new incarnation that has not acknowledged its state
+	states       map[geo.NodeID][]byte // by new incarnation that has not acknowledged the state
 	sent         uint64                // number of state transfers started
 	formers      []former              // by node
-	// unordered are the told messages to answer once this node has ordered the instances of earlier incarnations that it
-	// knows.
+	// unordered are the told messages that this node answers once it has ordered all instances of the node's earlier
+	// incarnations that it knows.
 	unordered []question
 
-	// The following fields are used only if this node is a new incarnation. limits are, by coordinator, the numbers up to
-	// which this node abstains.
+	// The following fields are used only if this node is a new incarnation. limits[c] is the number up to which this node
+	// abstains from voting on instances of coordinator c.
 	joined    bool
 	limits    []uint64
 	welcomed  []bool
@@ -77,7 +80,7 @@ type question struct {
 	incarnation uint32
 }
 
-// ReasonNodeLost is the reason of an unknown outcome: the node that was to report the outcome has lost its state.
+// ReasonNodeLost is the reason of an unknown outcome: the node that had to report the outcome has lost its state.
 const ReasonNodeLost = "node-lost"
 
 type heldMessage struct {
@@ -85,14 +88,14 @@ type heldMessage struct {
 	m    protocol.Message
 }
 
-// served are the reads that this node has sent to other partitions of its copy.
+// served are the reads for one instance that this node has sent to other partitions of its copy.
 type served struct {
 	to     []int
 	values []deterministic.Value
 }
 
-// replaces is Engine.Replaces: all nodes, if the other replicas of each partition are a majority and there are at most
-// 256 nodes. The bound leaves enough node names in ballots for later incarnations.
+// replaces is Engine.Replaces. It returns all nodes if the other replicas of each partition are a majority and there
+// are at most 256 nodes. The bound leaves enough node names in ballots for later incarnations.
 func replaces(t *geo.Topology, _ protocol.Params) (nodes []geo.NodeID) {
 	if len(t.Regions)*t.Replicas < 3 || t.Nodes() > 256 {
 		return nil
@@ -133,8 +136,9 @@ func (r *Replica) abstains(id Instance) bool {
 	return r.incarnation > 0 && id.Seq() <= r.rejoin.limits[id.Node()]
 }
 
-// abstain handles a request to vote on an instance from before this incarnation. It reports a known decision, which is
-// not a vote. Otherwise it only records the sender's ballot, and leaves the instance to the sender.
+// abstain handles a request to vote on an instance that was sent to this node's predecessor. It reports a known
+// decision, because a decision is not a vote. Otherwise it only records the sender's ballot, and leaves the instance to
+// the sender.
 func (j *rejoin) abstain(from geo.NodeID, id Instance, b Ballot) {
 	r := j.r
 	r.env.Mark(abstained)
@@ -160,22 +164,23 @@ func (r *Replica) Replaced(n geo.NodeID, incarnation uint32) {
 	r.finishStep()
 }
 
-// replaced discards the progress that n's predecessor has reported, lets other nodes decide its instances, and sends
-// the new incarnation a welcome.
+// replaced handles the replacement of node n: it discards the progress that the predecessor has reported, sends the new
+// incarnation a welcome, and schedules the takeover of the predecessor's instances.
 func (j *rejoin) replaced(n geo.NodeID, incarnation uint32) {
 	r := j.r
 	j.incarnations[n] = incarnation
 	r.recovery.hear(n)
-	// It cannot vote until it has joined, so coordinators must not wait for it.
+	// The new incarnation cannot vote until it has joined, so coordinators must not wait for it.
 	r.recovery.suspect[n] = true
-	// sent stays: the row becomes stable again only once the new incarnation has ordered the same instances.
+	// sent stays: the row becomes stable again only once the new incarnation has ordered the same instances as its
+	// predecessor.
 	r.garbage.peers[n] = peer{sent: r.garbage.peers[n].sent}
 	j.sender.Cancel(n)
 	delete(j.states, n)
 	j.unordered = slices.DeleteFunc(j.unordered, func(q question) bool { return q.from == n })
 	j.formers[n] = former{open: true}
 	for i := range j.formers {
-		// These decisions were not sent to the new incarnation, which must receive them, too.
+		// These decisions were not sent to the new incarnation, which needs them if it is in this node's partition.
 		j.formers[i].told = j.formers[i].told && r.topology.PartitionOf(n) != r.partition
 	}
 	r.rows[n].former = protocol.NumbersBefore(incarnation)
@@ -190,9 +195,9 @@ func (j *rejoin) replaced(n geo.NodeID, incarnation uint32) {
 	}
 }
 
-// refound handles a new incarnation of node n. It schedules the takeover of the predecessor's instances. If n is in
-// this node's copy, refound also sends it the reads again that the predecessor had received, and repeats the
-// predecessor's unanswered inquiries at other nodes.
+// refound restores what other nodes had from node n's predecessor. It schedules the takeover of the predecessor's
+// instances. If n is in this node's copy, refound also sends the new incarnation the reads that the predecessor had
+// received, and repeats inquiries that the predecessor has not answered at other nodes.
 func (j *rejoin) refound(n geo.NodeID) {
 	r := j.r
 	q := r.topology.PartitionOf(n)
@@ -222,7 +227,8 @@ func place(id Instance) deterministic.Place {
 	return deterministic.Place{Position: uint64(id.Node()), Index: id.Seq()}
 }
 
-// replaced drops the votes of the lost node n: an undecided instance that has counted such a vote is taken over.
+// replaced drops the votes of the lost node n. It takes over undecided instances for which this node has counted such a
+// vote.
 func (c *coordinator) replaced(n geo.NodeID) {
 	r := c.r
 	q := r.topology.PartitionOf(n)
@@ -249,7 +255,7 @@ func (c *coordinator) replaced(n geo.NodeID) {
 }
 
 // receive handles messages between a new incarnation and the other nodes. It returns true if the protocol must not
-// handle m: it was handled here, or is held until this node has joined.
+// handle m, because m was handled here or is held until this node has joined.
 func (j *rejoin) receive(from geo.NodeID, m protocol.Message) bool {
 	switch m := m.(type) {
 	case *Rejoin:
@@ -315,13 +321,13 @@ func (j *rejoin) ask() {
 	protocol.Others(j.r.nodes, j.r.self, func(n geo.NodeID) { j.r.env.Send(n, &Rejoin{Step: askState}) })
 }
 
-// send starts a state transfer to node to.
+// send starts a state transfer to the given node.
 func (j *rejoin) send(to geo.NodeID) {
 	j.sent++
 	j.sender.Send(to, j.sent, j.states[to])
 }
 
-// piece handles a piece of another node's state. This node joins once all states are complete.
+// piece handles a piece of another node's state. This node joins once the states of all other nodes are complete.
 func (j *rejoin) piece(from geo.NodeID, m *statetransfer.Piece) {
 	if j.joined || j.here[from] != nil {
 		return
@@ -332,7 +338,7 @@ func (j *rejoin) piece(from geo.NodeID, m *statetransfer.Piece) {
 	}
 	s, err := j.readState(data, from == j.donor(j.r.self))
 	if err != nil {
-		return // the sender repeats it
+		return // the sender repeats the transfer
 	}
 	j.here[from] = s
 	j.r.env.Send(from, &Rejoin{Step: stateHere})
@@ -392,8 +398,8 @@ func (j *rejoin) lacks(n geo.NodeID, phase Phase) bool {
 	return len(j.formerly(n, func(rec *record) bool { return rec.t != nil && !rec.foreign && rec.phase < phase })) > 0
 }
 
-// settle advances the settlement of n's earlier incarnations: all replicas of this partition must order all their
-// instances that this replica knows.
+// settle advances the settlement of n's earlier incarnations: all replicas of this partition must order all instances
+// of these incarnations that this replica knows.
 func (j *rejoin) settle(n geo.NodeID, f *former) {
 	r := j.r
 	if row := &r.rows[n]; row.stable >= row.former {
@@ -401,14 +407,14 @@ func (j *rejoin) settle(n geo.NodeID, f *former) {
 		return
 	}
 	if !f.told {
-		// An undecided instance cannot be reported yet; recovery takes it over, because its owner has lost its state.
+		// An undecided instance cannot be reported yet. Recovery takes it over, because its owner has lost its state.
 		if j.lacks(n, Committed) {
 			return
 		}
 		f.told, f.await = true, nil
 		known := j.formerly(n, func(rec *record) bool { return rec.t != nil && !rec.foreign && !rec.noop })
 		for _, c := range r.group[r.partition] {
-			// Without a known instance, the other replicas have nothing to order for this node.
+			// If this node knows no such instance, the other replicas have nothing to order.
 			if c == r.self || len(known) == 0 {
 				continue
 			}
@@ -426,15 +432,15 @@ func (j *rejoin) settle(n geo.NodeID, f *former) {
 	}
 }
 
-// void commits as no-ops the instances of n's earlier incarnations that are known only by name. All instances that are
-// not no-ops are ordered by then.
+// void commits instances of n's earlier incarnations as no-ops if they are known only by name. At this point, all
+// instances that are not no-ops are ordered.
 func (j *rejoin) void(n geo.NodeID) {
 	for _, rec := range j.formerly(n, func(rec *record) bool { return rec.t == nil && !rec.asked && rec.watched && rec.phase < Committed }) {
 		j.r.commit(rec, true, nil)
 	}
 }
 
-// settled reports whether all replicas concerned have ordered all instances that this node's predecessors coordinated.
+// settled reports whether all other nodes have reported that the instances of this node's predecessors are settled.
 func (j *rejoin) settled() bool {
 	if j.r.incarnation == 0 {
 		return true
@@ -447,8 +453,8 @@ func (j *rejoin) settled() bool {
 	return true
 }
 
-// busy returns the number of open tasks for new incarnations, including the tasks and held transactions of this node
-// before it has joined.
+// busy returns the number of open tasks for new incarnations. Until this node has joined, it adds 1 for the rejoin
+// itself and the number of held transactions.
 func (j *rejoin) busy() (n int) {
 	if !j.joined {
 		n = 1 + len(j.submitted)
@@ -461,8 +467,8 @@ func (j *rejoin) busy() (n int) {
 	return n + len(j.states) + len(j.unordered)
 }
 
-// FullyReplicated implements protocol.Rejoiner. It reports whether everything that was sent to lost nodes or
-// coordinated by them is ordered at all replicas.
+// FullyReplicated implements protocol.Rejoiner. It reports whether all replicas have ordered everything that was sent
+// to lost nodes or coordinated by them.
 func (r *Replica) FullyReplicated() bool {
 	if !r.rejoin.joined {
 		return false
@@ -507,14 +513,14 @@ func (r *Replica) Over(at deterministic.Place) bool {
 	return id.Seq() <= r.rows[id.Node()].forget
 }
 
-// admitLate adds an instance of a coordinator's earlier incarnation to the coordinator's row, if it did not arrive from
+// admitLate adds an instance of an earlier incarnation to its coordinator's row, if the instance did not arrive from
 // the coordinator.
 func (r *Replica) admitLate(rec *record) {
 	row := &r.rows[rec.id.Node()]
 	if rec.admitted || rec.foreign || rec.id.Seq() > row.former {
 		return
 	}
-	// No row keeps an instance without its transaction, so garbage collection finds it in the foreign list.
+	// No row keeps an instance without its transaction, so garbage collection finds the instance in the foreign list.
 	if rec.t == nil {
 		r.graph.foreign.Push(rec)
 		return
@@ -525,7 +531,7 @@ func (r *Replica) admitLate(rec *record) {
 	row.kept = slices.Insert(row.kept, at, rec)
 }
 
-// State of an instance at the sender of a state.
+// States of an instance in a transferred state.
 const (
 	undecided = iota
 	decided

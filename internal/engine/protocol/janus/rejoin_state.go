@@ -27,8 +27,8 @@ type entry struct {
 }
 
 // state returns the encoded state of this node that a new incarnation needs. It contains the instances of the
-// incarnation's partition that this node holds or coordinates. The donor adds the order of the instances that it has
-// ordered, its reads for other nodes, and its rows.
+// incarnation's partition that this node holds or coordinates. The donor adds the positions of the instances that it
+// has ordered, its reads for other nodes, and its rows.
 func (j *rejoin) state(to geo.NodeID) []byte {
 	r := j.r
 	q := r.topology.PartitionOf(to)
@@ -44,7 +44,7 @@ func (j *rejoin) state(to geo.NodeID) []byte {
 			list = append(list, rec)
 		}
 	}
-	// The map's order is random, but a simulation must encode the same state each time.
+	// Go randomizes the iteration order of maps, but a simulation must encode the same state each time.
 	slices.SortFunc(list, func(a, b *record) int { return cmp.Compare(a.id, b.id) })
 	b = codec.AppendUvarint(b, uint64(len(list)))
 	for _, rec := range list {
@@ -82,7 +82,7 @@ func (j *rejoin) state(to geo.NodeID) []byte {
 	return b
 }
 
-// known is a received state.
+// known is a decoded state of another node.
 type known struct {
 	stable, forget []uint64
 	entries        []entry
@@ -120,14 +120,14 @@ func (j *rejoin) readState(data []byte, donor bool) (*known, error) {
 	return s, r.Done()
 }
 
-// join merges the states of all other nodes, and starts to take part in the protocol.
+// join merges the states of all other nodes. After that, this node takes part in the protocol.
 func (j *rejoin) join() {
 	r := j.r
 	all := map[Instance]*entry{}
 	protocol.Others(r.nodes, r.self, func(n geo.NodeID) {
 		for i := range j.here[n].entries {
 			e := &j.here[n].entries[i]
-			// The most advanced state wins: a decision is final, and only the donor reports later states.
+			// The most advanced state takes precedence: a decision is final, and only the donor reports more than a decision.
 			if was := all[e.id]; was == nil || was.how < e.how {
 				all[e.id] = e
 			}
@@ -163,15 +163,15 @@ func (j *rejoin) takeOver(all map[Instance]*entry) {
 	for _, id := range slices.Sorted(maps.Keys(all)) {
 		e, former := all[id], r.abstains(id)
 		if id.Seq() <= r.rows[id.Node()].forget && e.how < placed || !former && e.how == undecided {
-			continue // executed by all nodes, or still to arrive at this node
+			continue // all nodes have executed it, or it will still arrive at this node
 		}
 		rec := &record{id: id, t: e.t}
 		r.records[id] = rec
 		if former {
 			r.admit(rec)
-			// admit has set received to this instance, but nothing up to the limit is still to arrive.
+			// admit has set received to this instance, but no instance up to the limit will arrive.
 			r.rows[id.Node()].received = j.limits[id.Node()]
-			// Later transactions must depend on it: its predecessor may have supplied the vote for it.
+			// Later transactions must depend on this instance: the predecessor may have supplied the vote that decided it.
 			r.enter(id, e.t)
 		}
 		if e.how < placed {
@@ -180,7 +180,8 @@ func (j *rejoin) takeOver(all map[Instance]*entry) {
 		}
 		rec.phase, rec.noop, rec.deps, rec.resolved, rec.taken, rec.watched, rec.turn = Ordered, e.noop, e.deps, true, true, true, e.turn
 		rec.executed = e.how == over
-		// Later turns must follow the donor's turns, in case this node becomes the donor of another incarnation.
+		// Number newly ordered instances after the donor's numbers, in case this node becomes the donor of another
+		// incarnation.
 		r.graph.turns = max(r.graph.turns, e.turn)
 		if !e.noop {
 			r.antiEntropy.decided(rec)
@@ -195,20 +196,20 @@ func (j *rejoin) takeOver(all map[Instance]*entry) {
 				r.executor.ServeAgain(place(id), q, e.values)
 			}
 		}
-		// The predecessor had to report this outcome, and the donor's state does not contain it.
+		// The predecessor had to report this outcome. The donor's state does not contain it, so it is unknown.
 		if !e.noop && r.executor.AnswersElsewhere(e.t, id.Node()) {
 			r.env.Mark(answerLost)
 			r.executor.Tell(id.Node(), txn.Outcome{ID: e.t.ID, Status: txn.Unknown, Cause: txn.CauseNode, Reason: ReasonNodeLost})
 		}
 	}
-	// Execution must follow the donor's order: the components of these instances are not known here.
+	// Execute in the donor's order: this node does not know the components of these instances.
 	slices.SortFunc(run, func(a, b *entry) int { return cmp.Compare(a.turn, b.turn) })
 	for _, e := range run {
 		r.env.Mark(executedFor)
 		r.executor.Run(place(e.id), e.t, e.id.Node())
 	}
 	for _, e := range open {
-		// All records exist now, so that a dependency on another entry finds its record.
+		// Only now do all records exist, so that a dependency on another entry finds its record.
 		rec := r.know(e.id)
 		if e.how == decided {
 			r.commit(rec, e.noop, e.deps)

@@ -45,7 +45,8 @@ func (s *scripted) give(to *scripted) {
 	to.hear(s.r.self, &statetransfer.Piece{ID: 1, Part: piece.Next(1 << 20)})
 }
 
-// rejoin has the new incarnation join, which two others of three know that have seen the same.
+// rejoin makes the new incarnation s join. others are the two other replicas, which supply their states; last is the
+// last number that each of them has sent to the predecessor.
 func (s *scripted) rejoin(last uint64, others ...*scripted) {
 	s.t.Helper()
 	for _, o := range others {
@@ -57,8 +58,8 @@ func (s *scripted) rejoin(last uint64, others ...*scripted) {
 	s.sent = nil
 }
 
-// A new incarnation requests the others' state only after all of them have dropped its predecessor's votes. Otherwise
-// the state would lack instances that are decided later with such a vote.
+// A new incarnation requests the state of the other nodes only after all of them have dropped its predecessor's votes.
+// Otherwise the state would lack instances that are decided later with such a vote.
 func TestAsksWhenVotesAreDropped(t *testing.T) {
 	s := newIncarnation(t, 3, 1, 2, 1)
 	s.hear(0, &Rejoin{Step: welcome, Number: 7})
@@ -67,8 +68,8 @@ func TestAsksWhenVotesAreDropped(t *testing.T) {
 	s.sends("to 0: ask for the state", "to 1: ask for the state")
 }
 
-// A new incarnation reports only decisions of instances that its predecessor may have voted for. It votes on instances
-// that are sent to it, which follow all instances that the other nodes know.
+// For an instance that its predecessor may have voted for, a new incarnation reports only the decision. It votes on
+// instances that are sent to it; these follow all instances that the other nodes know.
 func TestNoVoteForThePredecessor(t *testing.T) {
 	one, two, three, next := instance(0, 1), instance(0, 2), instance(1, 1), instance(0, 3)
 	a, b := newScripted(t, 3, 1, 0), newScripted(t, 3, 1, 1)
@@ -93,8 +94,8 @@ func TestNoVoteForThePredecessor(t *testing.T) {
 	s.sends("to 1: promise, ballot 1 of 1, has pre-accepted 0/3: after {0/1 1/1}")
 }
 
-// A new incarnation that takes over an instance that its predecessor may have voted for does not count itself, and its
-// ballots differ from its predecessor's.
+// A new incarnation takes over an instance that its predecessor may have voted for. It does not count its own answer,
+// and its ballots differ from its predecessor's ballots.
 func TestTakesOverWithoutItself(t *testing.T) {
 	id := instance(1, 1)
 	a, b := newScripted(t, 3, 1, 0), newScripted(t, 3, 1, 1)
@@ -118,8 +119,9 @@ func TestTakesOverWithoutItself(t *testing.T) {
 	s.sends("to 0: "+commit, "to 1: "+commit)
 }
 
-// A new incarnation leaves an instance that its predecessor may have voted for to the node with the highest ballot,
-// although it promises nothing. Otherwise the new incarnations of a region would outbid each other indefinitely.
+// If a new incarnation learns of a higher ballot for an instance that its predecessor may have voted for, it leaves the
+// instance to the owner of that ballot, although it promises nothing. Otherwise the new incarnations of a region would
+// outbid each other indefinitely.
 func TestLeavesToHigherBallots(t *testing.T) {
 	id := instance(1, 1)
 	a, b := newScripted(t, 3, 1, 0), newScripted(t, 3, 1, 1)
@@ -139,8 +141,9 @@ func TestLeavesToHigherBallots(t *testing.T) {
 	s.sends("to 0: "+again, "to 1: "+again)
 }
 
-// A node that has counted a vote of a lost node asks the others again, and does not wait for a missing vote. A later
-// vote of another node may be from a time after the new incarnation has asked that node.
+// A node that has counted a vote of a lost node asks all replicas again, and does not wait for the lost node's vote. A
+// later vote of the same node may be from the new incarnation, which has received the states of the other nodes by
+// then.
 func TestVotesOfLostNodesAreDropped(t *testing.T) {
 	s := newScripted(t, 5, 1, 0)
 	s.hear(1, preAccept(instance(1, 1), "a1+1"))
@@ -159,8 +162,8 @@ func TestVotesOfLostNodesAreDropped(t *testing.T) {
 	s.sends("to 2: welcome: instances up to 1 were sent to the predecessor", "to 1: accept 0/1: after {}", "to 2: accept 0/1: after {}")
 }
 
-// Instances of a lost coordinator are taken over immediately, although its new incarnation sends messages. So are
-// instances that the lost coordinator had taken over.
+// Other nodes take over the instances of a lost coordinator immediately, although its new incarnation sends messages.
+// They also take over instances that the lost coordinator had taken over.
 func TestOrphansAreTakenOver(t *testing.T) {
 	own, of := instance(2, 1), instance(1, 1)
 	s := newScripted(t, 3, 1, 0)
@@ -173,8 +176,8 @@ func TestOrphansAreTakenOver(t *testing.T) {
 	s.sends("to 1: prepare 1/1, ballot 2 of 0", "to 2: prepare 1/1, ballot 2 of 0", "to 1: prepare 2/1, ballot 1 of 0", "to 2: prepare 2/1, ballot 1 of 0")
 }
 
-// The row of a lost coordinator continues only when each other node has seen all replicas of its partition order the
-// instances that it knows.
+// The row of a lost coordinator becomes stable only when every other node has learned that all replicas of its
+// partition have ordered the instances that it knows.
 func TestRowGoesOnWhenAllHaveOrdered(t *testing.T) {
 	id := instance(2, 1)
 	s := newScripted(t, 3, 1, 0)
@@ -199,7 +202,8 @@ func TestRowGoesOnWhenAllHaveOrdered(t *testing.T) {
 		t.Error("what the lost node has coordinated is stable")
 	}
 
-	// A receiver of told answers when it has ordered these instances, and has learned of the new incarnation itself.
+	// A receiver of told sends ordered once it has ordered these instances and the driver has reported the new incarnation
+	// to it.
 	s = newScripted(t, 3, 1, 1)
 	s.hear(0, &Commit{Proposal{ID: id, T: preAccept(id, "a1+1").T, Deps: deps(instance(0, 1))}})
 	s.hear(0, &Rejoin{told, 2, 1})
@@ -215,7 +219,7 @@ func TestRowGoesOnWhenAllHaveOrdered(t *testing.T) {
 		t.Errorf("it has sent %v", s.sent)
 	}
 
-	// The new incarnation considers its row stable once all nodes have reported that.
+	// The new incarnation considers its row stable once all other nodes have reported that.
 	a, b := newScripted(t, 3, 1, 0), newScripted(t, 3, 1, 1)
 	n := newIncarnation(t, 3, 1, 2, 1)
 	n.rejoin(0, a, b)
@@ -231,8 +235,8 @@ func TestRowGoesOnWhenAllHaveOrdered(t *testing.T) {
 	}
 }
 
-// No other node may be lost before everything that was sent to the predecessor is ordered at all replicas: fewer
-// replicas can vote on these instances.
+// Before all replicas have ordered everything that was sent to the predecessor, no other node may be lost, because
+// fewer replicas can vote on these instances.
 func TestWholeWhenAllIsStable(t *testing.T) {
 	a, b := newScripted(t, 3, 1, 0), newScripted(t, 3, 1, 1)
 	s := newIncarnation(t, 3, 1, 2, 1)
@@ -254,8 +258,8 @@ func TestWholeWhenAllIsStable(t *testing.T) {
 	}
 }
 
-// A node that waits for another partition's reads does not report Heard for the transaction. The other nodes would
-// forget their reads for it, which a new incarnation in their copy may need.
+// While a node waits for another partition's reads of a transaction, its Heard does not include the transaction.
+// Otherwise the other nodes would discard their reads for it, which a new incarnation in their copy may need.
 func TestForgottenWhenExecuted(t *testing.T) {
 	id := instance(2, 1)
 	s := newScripted(t, 3, 2, 0)
@@ -273,7 +277,8 @@ func TestForgottenWhenExecuted(t *testing.T) {
 	}
 }
 
-// A new incarnation may not have ordered the instances that its predecessor has ordered.
+// The predecessor's progress report no longer counts, because the new incarnation may not have ordered the same
+// instances.
 func TestProgressOfTheLost(t *testing.T) {
 	s := newScripted(t, 3, 1, 0)
 	s.r.Submit(simload.Txn(1, "a1+1"))
@@ -293,8 +298,8 @@ func TestProgressOfTheLost(t *testing.T) {
 	}
 }
 
-// An instance of a lost coordinator that is known only by name is void once all that happened is ordered: possibly no
-// other node knows it any more.
+// An instance of a lost coordinator that is known only by name becomes void once all other instances of the row are
+// stable. Possibly no other node knows the instance any more.
 func TestNamesAreVoid(t *testing.T) {
 	s := newScripted(t, 3, 1, 0)
 	s.hear(1, preAccept(instance(1, 1), "a1+1"))
@@ -313,11 +318,11 @@ func TestNamesAreVoid(t *testing.T) {
 	}
 }
 
-// Reads for a partition of the copy are kept until all nodes have executed the instance, and are sent to a new
-// incarnation. Duplicate reads count once.
+// Reads for another partition of the copy are kept until all nodes have executed the instance. They are sent to a new
+// incarnation of that partition's node. Duplicate reads count only once.
 func TestReadsAreSentAgain(t *testing.T) {
 	id := instance(0, 1)
-	s := newScripted(t, 3, 3, 0) // nodes 0 to 2 are a copy
+	s := newScripted(t, 3, 3, 0) // nodes 0 to 2 form one copy
 	s.r.Submit(preAccept(id, "a0+1 a1+1 a2+1").T)
 	for n := geo.NodeID(1); n < 9; n++ {
 		s.hear(n, &PreAcceptOK{Seq: 1})
@@ -328,7 +333,7 @@ func TestReadsAreSentAgain(t *testing.T) {
 	s.sent = nil
 	s.r.Replaced(1, 1)
 	s.sends("to 1: welcome: instances up to 1 were sent to the predecessor", "to 1: reads: 0.1=none")
-	s.r.Replaced(4, 1) // of another copy
+	s.r.Replaced(4, 1) // a node of another copy
 	s.sends("to 4: welcome: instances up to 1 were sent to the predecessor")
 
 	for _, from := range []geo.NodeID{1, 1, 2, 2} {
@@ -346,14 +351,15 @@ func TestReadsAreSentAgain(t *testing.T) {
 	}
 }
 
-// noReads returns the reads of a participant whose rows are still empty.
+// noReads returns the reads of a participant that does not have the row.
 func noReads(id Instance) *deterministic.Reads {
 	return &deterministic.Reads{Reads: []deterministic.Read{{Place: place(id), Values: 1}}, Values: make([]deterministic.Value, 1)}
 }
 
-// A new incarnation has its donor's rows. It does not execute instances that the donor has executed again, but sends
-// its copy the donor's reads for them. A client that waits for their outcome learns that the outcome is lost. It
-// executes instances that the donor has only ordered in the donor's order.
+// A new incarnation has its donor's rows. It does not execute again what the donor has executed, but sends the donor's
+// reads for these instances to its copy. If a client waits for the outcome of such an instance, the client learns that
+// the outcome is unknown. The new incarnation executes the instances that the donor has only ordered, in the donor's
+// order.
 func TestExecutesForTheDonor(t *testing.T) {
 	over, answered, first, second := instance(2, 1), instance(5, 1), instance(2, 2), instance(1, 1)
 	donor := newScripted(t, 3, 2, 0)

@@ -17,12 +17,12 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// scripted is the environment of one replica, in which a test plays all other replicas.
+// scripted is the environment of one replica. The test acts as all other replicas.
 type scripted struct {
 	t    *testing.T
 	r    *Replica
 	now  time.Duration
-	sent []string // "to 1: ...", without Progress
+	sent []string // messages sent, as "to 1: ...", without Progress
 	rng  *rand.Rand
 }
 
@@ -44,7 +44,7 @@ func newScripted(t *testing.T, regions, partitions int, self geo.NodeID) *script
 	return newIncarnation(t, regions, partitions, self, 0)
 }
 
-// newIncarnation is newScripted for a replica that is not the first in its place.
+// newIncarnation is like newScripted, for the given incarnation of replica self.
 func newIncarnation(t *testing.T, regions, partitions int, self geo.NodeID, incarnation uint32) *scripted {
 	delays := make([][]float64, regions)
 	for i := range delays {
@@ -62,7 +62,8 @@ func newIncarnation(t *testing.T, regions, partitions int, self geo.NodeID, inca
 	return s
 }
 
-// preAccept is a coordinator's message for a transaction that conflicts only with transactions that use the same row.
+// preAccept returns the PreAccept message of an instance. Its transaction conflicts only with transactions that use the
+// same row.
 func preAccept(id Instance, ops string) *PreAccept {
 	return &PreAccept{id.Seq(), simload.Txn(txn.MakeID(uint32(id.Node())+1, id.Seq()), ops)}
 }
@@ -76,7 +77,7 @@ func (s *scripted) pass(d time.Duration) {
 	s.r.Fire(protocol.Timer{Kind: tickTimer})
 }
 
-// sends fails unless the replica has sent this since the last call.
+// sends fails unless the replica has sent exactly these messages after the last check.
 func (s *scripted) sends(want ...string) {
 	s.t.Helper()
 	if !slices.Equal(s.sent, want) {

@@ -40,10 +40,10 @@ func jitter(topology *geo.Topology, share time.Duration, lossPPM int64) *geo.Top
 	return topology
 }
 
-// impatient takes over instances and executions soon, so that recoveries run beside their coordinators.
+// impatient makes nodes take over instances quickly, so that recoveries run concurrently with live coordinators.
 var impatient = map[string]string{"patience": "10ms", "recovery": "100ms"}
 
-// For every topology and network, the copies stay equal, the sum of all money is constant, and the history is strictly
+// In every topology and network, the copies stay equal, the total balance is constant, and the history is strictly
 // serializable. Every transaction is answered exactly once: the simulator panics on a second answer.
 func TestSerializable(t *testing.T) {
 	t.Run("default", func(t *testing.T) { protocoltest.Serializable(t, janus.Engine, nil, 3) })
@@ -71,7 +71,7 @@ func TestReproducible(t *testing.T) {
 	protocoltest.Reproducible(t, janus.Engine, impatient)
 }
 
-// The median latency of every class and region is the law's, within 5%, on an unloaded system.
+// On an unloaded system, the median latency of every class and region matches the latency model within 5%.
 func TestLaw(t *testing.T) { protocoltest.Law(t, janus.Engine, nil) }
 
 // Without contention, at most one transaction in fifty takes the slow path.
@@ -95,7 +95,7 @@ func TestFastPathWithoutContention(t *testing.T) {
 	}
 }
 
-// The other copies finish the instances of a lost region, and continue.
+// When a region is lost, the other copies finish its instances and continue.
 func TestRegionLost(t *testing.T) {
 	for seed := range uint64(12) {
 		topology := simload.ThreeRegions(2)
@@ -116,7 +116,7 @@ func TestRegionLost(t *testing.T) {
 		}
 		lost := geo.Region(seed % 3)
 		at := time.Second + time.Duration(seed)*77*time.Millisecond
-		if seed%2 == 1 { // some of its messages have not reached all replicas
+		if seed%2 == 1 { // some messages of the lost region have not reached all replicas
 			s.At(at-30*time.Millisecond, func() { s.Cut(lost, (lost+1)%3) })
 		}
 		s.At(at, func() {
@@ -147,7 +147,7 @@ func TestRegionLost(t *testing.T) {
 	}
 }
 
-// Decisions of a lost coordinator reach the replicas that were disconnected from it, although no later instance needs
+// Decisions of a lost coordinator reach the replicas that were disconnected from it, even if no later instance needs
 // them. The other replicas know the decisions, and in a quiescent system all replicas know every decision.
 func TestLostCoordinatorsDecisionsReachAll(t *testing.T) {
 	for seed := range uint64(12) {
@@ -185,8 +185,8 @@ func TestLostCoordinatorsDecisionsReachAll(t *testing.T) {
 	}
 }
 
-// A node that waits for the reads of a lost node is not quiescent, and the other copies are: drivers omit the node when
-// they compare copies.
+// A node that waits for the reads of a lost node is not quiescent, but the nodes of the other copies are. Drivers
+// therefore omit such a node when they compare copies.
 func TestHalfACopyIsNotQuiet(t *testing.T) {
 	topology := simload.ThreeRegions(2)
 	s := sim.New(sim.Config{
@@ -220,7 +220,7 @@ func checkEqual(t *testing.T, s *sim.Sim, topology *geo.Topology, seed uint64) {
 	}
 }
 
-// Links between regions break and come back at random. Afterwards no node keeps records of instances.
+// Links between regions break and recover at random. At the end, no node keeps records of instances.
 func TestCuts(t *testing.T) {
 	t.Run("default", func(t *testing.T) { protocoltest.Cuts(t, janus.Engine, nil, 4) })
 	t.Run("impatient", func(t *testing.T) { protocoltest.Cuts(t, janus.Engine, impatient, 8) })

@@ -16,8 +16,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/sim"
 )
 
-// counters is a load of transactions that increment rows or read them. Each answer contains the transaction's position
-// in the history of every row that it touches.
+// counters is a client whose transactions increment or read rows. Each answer reveals the transaction's position in the
+// history of every row that the transaction accesses.
 type counters struct {
 	env    protocol.ClientEnv
 	rng    *rand.Rand
@@ -32,7 +32,7 @@ type counters struct {
 type call struct {
 	client     uint64
 	start, end time.Duration
-	places     map[string]int // of a row: twice the count that it saw, plus 1 if it incremented
+	places     map[string]int // by row: twice the count in the answer, minus 1 if the call incremented the row
 }
 
 func (c *counters) Start() {
@@ -82,8 +82,9 @@ func (c *counters) Complete(o txn.Outcome) {
 	c.env.After(time.Duration(c.rng.IntN(20))*time.Millisecond, protocol.Timer{Arg: k.client})
 }
 
-// The answers are consistent with one order of all transactions that agrees with real time: "earlier in the history of
-// a row" and "answered before it was submitted" form no cycle. Links break, and a region is lost.
+// All answers are consistent with one order of all transactions that agrees with real time: the relations "earlier in
+// the history of a row" and "answered before the other was submitted" form no cycle. During the test, links break and a
+// region is lost.
 func TestStrictlySerializable(t *testing.T) {
 	for n := range *seeds {
 		seed := *first + n
@@ -117,7 +118,7 @@ func TestStrictlySerializable(t *testing.T) {
 			}
 			if seed%3 == 1 && regions > 2 {
 				lost := geo.Region(seed) % geo.Region(regions)
-				if seed%2 == 1 { // some of its last messages reach only a few replicas
+				if seed%2 == 1 { // some of the lost region's last messages reach only a few replicas
 					for r := range geo.Region(regions) {
 						if r != lost && faults.IntN(2) == 0 {
 							s.At(2450*time.Millisecond, func() { s.Cut(lost, r) })
@@ -152,21 +153,21 @@ func TestStrictlySerializable(t *testing.T) {
 	}
 }
 
-// cycle returns two calls that precede each other, if there are any.
+// cycle returns two calls that precede each other, directly or indirectly, if there are any.
 func cycle(calls []*call) (a, b *call) {
 	before := func(x, y *call) bool {
 		if x.end < y.start {
 			return true
 		}
 		for row, p := range x.places {
-			// A read at 2n sees the result of the increment at 2n-1; equal positions are reads of the same value.
+			// A read at position 2n sees the result of the increment at 2n-1. Equal positions are reads of the same value.
 			if q, ok := y.places[row]; ok && p < q {
 				return true
 			}
 		}
 		return false
 	}
-	// Remove the calls without predecessors, as long as there are any.
+	// Remove calls without predecessors until no such call is left.
 	in := make([]int, len(calls))
 	next := make([][]int, len(calls))
 	var free []int

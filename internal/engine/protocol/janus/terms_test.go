@@ -8,8 +8,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/simload"
 )
 
-// An answer counts for the stage and the ballot of its request. Node 0 of five replicas coordinates an instance and
-// waits for the other four.
+// An answer counts only for the stage and the ballot of its request. Node 0 of five replicas coordinates an instance
+// and waits for the other four.
 func TestAnswersOfAnotherBallot(t *testing.T) {
 	id, own := instance(0, 1), ballot(4, 0)
 	preAccepted := &PreAcceptOK{Seq: 1}
@@ -54,7 +54,7 @@ func TestAnswersOfAnotherBallot(t *testing.T) {
 	}
 }
 
-// A replica abandons its recovery of an instance after it learns of a higher promised ballot, or promises a higher
+// A replica abandons its recovery of an instance when it learns of a higher promised ballot, or promises a higher
 // ballot itself.
 func TestLeftToAHigherBallot(t *testing.T) {
 	id, own, higher := instance(0, 1), ballot(4, 0), ballot(4, 3)
@@ -75,7 +75,8 @@ func TestLeftToAHigherBallot(t *testing.T) {
 	}
 }
 
-// Reports about the instances of a lost node refer to one incarnation. The next incarnation has other instances.
+// A report that the instances of a lost node are ordered refers to one incarnation. The next incarnation has other
+// instances.
 func TestOrderedOfAnIncarnation(t *testing.T) {
 	for number, want := range map[uint64]int{1: 1, 2: 0} {
 		s := newScripted(t, 3, 1, 0)
@@ -106,8 +107,8 @@ func TestOrderedOfAnIncarnation(t *testing.T) {
 	}
 }
 
-// A new incarnation reports messages to its predecessor as received, because the states included their open instances.
-// Otherwise the row would never become stable.
+// A new incarnation treats messages to its predecessor as received, because the transferred states include the open
+// instances. Otherwise the row would never become stable.
 func TestReceivedByThePredecessor(t *testing.T) {
 	a, b := newScripted(t, 3, 1, 0), newScripted(t, 3, 1, 1)
 	s := newIncarnation(t, 3, 1, 2, 1)

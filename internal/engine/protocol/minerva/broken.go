@@ -15,8 +15,8 @@ const (
 	clearedState
 )
 
-// Faulty variants with plausible defects. They are in no table of engines; they test that the checks find such defects
-// (package broken).
+// Faulty variants with plausible defects. No engine table lists them; tests use them to verify that the checker finds
+// the defects (package broken).
 var (
 	// CutWithoutProof reports a batch as available when its first transaction arrives, before other replicas have it.
 	CutWithoutProof = mistaken("minerva-cut-without-proof", cutWithoutProof)
@@ -26,7 +26,7 @@ var (
 	ForgottenCascade = mistaken("minerva-forgotten-cascade", forgottenCascade)
 	// OwnNumbering numbers the vertices of the conflict graph starting with the chains of the replica that builds it.
 	OwnNumbering = mistaken("minerva-own-numbering", ownNumbering)
-	// RowsOnly validates only the rows that a scan has found, and misses rows that were inserted since.
+	// RowsOnly validates only the rows that a scan has found, and misses rows that were inserted into the range later.
 	RowsOnly = mistaken("minerva-rows-only", rowsOnly)
 	// ClearedState discards the uncommitted writes of the replica's transactions at each epoch.
 	ClearedState = mistaken("minerva-cleared-state", clearedState)

@@ -8,12 +8,16 @@ import (
 )
 
 var (
-	cutsGrow  = invariant.New("minerva.cuts-grow", "the cuts that a replica knows and has committed never go back, and none is committed that was not agreed on")
-	sameCut   = invariant.New("minerva.same-cut", "replicas that have committed as many cuts have committed the same")
-	logsGrow  = invariant.New("minerva.logs-grow", "what a replica has of another's log, and what of it is proven and in a cut, never goes back")
-	oneEnd    = invariant.New("minerva.one-end", "replicas that have ended the log of a lost replica's incarnation have ended it with the same batch")
-	rowsFirst = invariant.New("minerva.rows-first", "a new incarnation without rows has committed nothing and numbered no batch or transaction")
-	nothingIn = invariant.New("minerva.available", "a committed cut has no batch that a replica of it lacks")
+	cutsGrow = invariant.New("minerva.cuts-grow",
+		"the agreed and committed cuts of a replica never decrease, and only agreed cuts are committed")
+	sameCut = invariant.New("minerva.same-cut",
+		"replicas that have committed the same number of cuts have committed the same last cut")
+	logsGrow = invariant.New("minerva.logs-grow",
+		"the received, proven and cut positions of another replica's log never decrease")
+	oneEnd    = invariant.New("minerva.one-end", "replicas end the log of a lost incarnation with the same batch")
+	rowsFirst = invariant.New("minerva.rows-first",
+		"a new incarnation without rows has committed no cut and numbered no batch or transaction")
+	nothingIn = invariant.New("minerva.available", "a replica has received every batch of the cuts that it has committed")
 )
 
 // Check implements protocol.Checked.

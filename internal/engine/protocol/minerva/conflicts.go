@@ -17,28 +17,28 @@ type conflicts struct {
 	// slots is a hash table of indexes into used, plus 1, with linear probing; 0 is an empty slot. Its size is a power of
 	// two, and it is at most half full.
 	slots []int32
-	// uses lists the rows that each chain uses, chain by chain. users holds, for each row, a linked list of the chains
-	// that use it; the list starts at usage.users.
+	// uses lists the rows that each chain uses, chain by chain. users holds a linked list for each row: the chains that
+	// use the row. The list starts at usage.users.
 	uses  []use
 	users []user
-	// grouped are the used rows that can be scanned, and scans the scanned ranges, by group.
+	// grouped lists the used rows that can be scanned. scans lists the scanned ranges by group.
 	grouped []groupedRow
 	scans   map[txn.Key][]scan
 
 	graph    mwis.Graph
 	vertexOf []int32 // by chain, -1 for none
-	met      []int32 // by chain: the last chain that listed it as a neighbor, plus 1, or 0
-	heads    []int32 // reusable memory for order
+	met      []int32 // by chain: the last chain whose neighbors include it, plus 1, or 0
+	heads    []int32 // reusable memory for the result of order
 	next     []int32
 
 	accesses, vertices, edges, steps int64
 }
 
-// chain is a chain that takes part in the conflict graph.
+// chain is a chain of the epoch, as input of the conflict graph.
 type chain struct {
 	origin   int32
 	weight   int64
-	from, to int32 // range [from, to) in uses
+	from, to int32 // range [from, to) of the chain's rows in uses
 	beyond   []int32
 }
 
@@ -46,7 +46,7 @@ type chain struct {
 type usage struct {
 	key     txn.Key
 	users   int32 // head of the list in users, or -1
-	origin  int32 // of the first user
+	origin  int32 // replica of the first chain that uses the row
 	shared  bool  // chains of several replicas use it
 	written bool
 }
@@ -80,7 +80,7 @@ func (c *conflicts) init(m mistake) {
 	c.wrong, c.slots, c.scans = m, make([]int32, 1<<10), map[txn.Key][]scan{}
 }
 
-// reset clears the state of the last epoch and keeps its memory.
+// reset discards the data of the previous epoch and keeps the memory.
 func (c *conflicts) reset() {
 	clear(c.slots)
 	clear(c.used)
@@ -91,8 +91,8 @@ func (c *conflicts) reset() {
 	c.chains, c.used, c.uses, c.users = c.chains[:0], c.used[:0], c.uses[:0], c.users[:0]
 }
 
-// order returns reusable memory for linked lists of n entries: the head of each list and the successor of each entry,
-// all initialized to -1.
+// order returns reusable memory for linked lists of n entries: the head of each list and the successor of each entry.
+// All are initialized to -1.
 func (c *conflicts) order(n int) (heads, next []int32) {
 	c.heads, c.next = c.heads[:0], c.next[:0]
 	for range n {
@@ -108,7 +108,7 @@ func (c *conflicts) begin(origin int32) int32 {
 	return int32(len(c.chains) - 1)
 }
 
-// add adds a transaction to the chain that was started last.
+// add adds a transaction to the chain that begin started last.
 func (c *conflicts) add(r *Record) {
 	number := int32(len(c.chains) - 1)
 	c.chains[number].weight++
@@ -146,9 +146,10 @@ func (c *conflicts) use(number int32, k txn.Key, write bool) {
 	u := &c.used[row]
 	u.shared = u.shared || u.origin != origin
 	u.written = u.written || write
-	// Chains are added one at a time, so an earlier use by this chain can only be at the head of the list.
+	// Chains are added one after another, so an earlier use by this chain can only be at the head of the list.
 	if u.users >= 0 && c.users[u.users].chain == number {
-		// The chain has used the row before. A write also covers its reads; only the first write after reads is recorded.
+		// The chain has used the row before. A recorded write also covers reads, so only the first write after reads is
+		// recorded again.
 		if last := &c.users[u.users]; !write || last.write {
 			return
 		} else {
@@ -161,8 +162,8 @@ func (c *conflicts) use(number int32, k txn.Key, write bool) {
 	c.uses = append(c.uses, use{row, write})
 }
 
-// find returns the index of a row in used. If the row is not found, it returns the index at which the caller must
-// append it.
+// find returns the index of a row in used. If the row is new, find assigns the next index to it, and the caller must
+// append the row to used.
 func (c *conflicts) find(k txn.Key) (row int32, found bool) {
 	if 2*len(c.used) >= len(c.slots) {
 		c.slots = make([]int32, 2*len(c.slots))
@@ -178,7 +179,7 @@ func (c *conflicts) find(k txn.Key) (row int32, found bool) {
 	return c.slots[at] - 1, found
 }
 
-// slot returns the slot that refers to a row, or the empty slot in which to enter it.
+// slot returns the slot that refers to a row, or the empty slot in which the caller must enter the row.
 func (c *conflicts) slot(k txn.Key) (at int, found bool) {
 	h := uint64(len(k))
 	for i := 0; i < len(k); i++ {
@@ -234,7 +235,8 @@ func (c *conflicts) numbering(self geo.NodeID) (order []int32) {
 	return append(order, later...)
 }
 
-// phantoms records conflicts between chains that scan a range and chains of other replicas that write a row in it.
+// phantoms records conflicts between a chain that scans a range and a chain of another replica that writes a row in
+// that range.
 func (c *conflicts) phantoms() {
 	if len(c.scans) == 0 {
 		return
@@ -260,7 +262,7 @@ func (c *conflicts) phantoms() {
 }
 
 // meets reports whether a chain may conflict with another chain. It may also return true for a chain without conflicts,
-// for example a reader of rows that only chains of its own replica write; such a vertex has no neighbors.
+// for example a chain that only reads rows which chains of its own replica write. Such a vertex has no neighbors.
 func (c *conflicts) meets(number int32) bool {
 	g := &c.chains[number]
 	if len(g.beyond) > 0 {
@@ -274,11 +276,11 @@ func (c *conflicts) meets(number int32) bool {
 	return false
 }
 
-// neighbors returns the vertices that conflict with a chain, each once.
+// neighbors returns the vertices that conflict with a chain, each only once.
 func (c *conflicts) neighbors(number int32) (all []int32) {
 	g := &c.chains[number]
 	meet := func(other int32) {
-		// The mark is the chain's number plus 1, so met needs no clearing between chains.
+		// The mark is this chain's number plus 1. It differs between chains, so met need not be cleared in between.
 		if c.met[other] != number+1 && c.chains[other].origin != g.origin {
 			c.met[other] = number + 1
 			all = append(all, c.vertexOf[other])
@@ -286,13 +288,13 @@ func (c *conflicts) neighbors(number int32) (all []int32) {
 	}
 	for _, u := range c.uses[g.from:g.to] {
 		row := &c.used[u.row]
-		// Chains of one replica never conflict, and neither do readers.
+		// Without a write, or without a chain of another replica, no chains conflict on the row.
 		if !row.shared || !row.written {
 			continue
 		}
 		for i := row.users; i >= 0; i = c.users[i].next {
 			c.steps++
-			// Two readers of a row do not conflict.
+			// Two reads of a row do not conflict.
 			if c.users[i].write || u.write {
 				meet(c.users[i].chain)
 			}

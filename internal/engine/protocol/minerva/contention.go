@@ -8,25 +8,25 @@ import (
 
 // contention controls the high-contention mode of a replica (section 4). In this mode, transactions enter batches
 // without optimistic execution, so that they are executed only once, at commit. The paper defines when the mode starts.
-// It ends after the same time or, as in the authors' code, after some batches; the replica then tries optimistic
-// execution again.
+// Here it ends after the same duration or, as in the authors' code, after a number of batches. The replica then tries
+// optimistic execution again.
 type contention struct {
 	r         *Replica
 	immediate bool
 	off       bool
 
 	on      bool
-	since   time.Duration // when the mode started, or when most transactions began to be re-executed
+	since   time.Duration // start of the mode; before that, time of the first of the consecutive epochs that set many
 	many    bool          // most transactions of the last epoch were re-executed
 	left    int           // batches until the mode ends, if immediate
 	entered int64
 }
 
 const (
-	// sustained is both the time for which most transactions must have been re-executed before the mode starts, and the
+	// sustained is the time for which most transactions must have been re-executed before the mode starts. It is also the
 	// duration of the mode.
 	sustained = 200 * time.Millisecond
-	// immediateBatches is the duration of the mode in batches of this replica, if a single epoch starts it.
+	// immediateBatches is the duration of the mode if a single epoch starts it, in batches of this replica.
 	immediateBatches = 5
 )
 
@@ -35,7 +35,7 @@ func (c *contention) init(r *Replica, p protocol.Params) {
 	c.immediate, c.off = p.Word("highContention") == contentionImmediate, p.Word("highContention") == contentionOff
 }
 
-// high reports whether the replica is in high-contention mode. It ends the mode when its time is over.
+// high reports whether the replica is in high-contention mode. It ends the mode once sustained has passed.
 func (c *contention) high() bool {
 	if c.on && !c.immediate && c.r.env.Now()-c.since >= sustained {
 		c.on, c.many = false, false
@@ -43,7 +43,7 @@ func (c *contention) high() bool {
 	return c.on
 }
 
-// sent counts a batch of the replica.
+// sent counts a batch that the replica has sent in the mode.
 func (c *contention) sent() {
 	if c.on && c.immediate {
 		c.left--
@@ -51,11 +51,11 @@ func (c *contention) sent() {
 	}
 }
 
-// epoch evaluates an epoch: valid transactions were committed as executed, again were re-executed. Transactions that
-// were first executed at commit count in neither.
+// epoch evaluates the re-executions of an epoch. valid transactions were committed as executed; again transactions were
+// re-executed. Neither number includes transactions that were first executed at commit.
 func (c *contention) epoch(valid, again int) {
-	// An epoch without optimistic executions shows nothing about contention, and must not end the period that since
-	// measures.
+	// An epoch without optimistic executions proves nothing about contention, so it must not end the period that started
+	// at c.since.
 	if c.off || c.high() || valid+again == 0 {
 		return
 	}
@@ -63,7 +63,7 @@ func (c *contention) epoch(valid, again int) {
 	if c.many = again > valid; !c.many {
 		return
 	}
-	// The period starts with the first of consecutive epochs in which most transactions were re-executed.
+	// The period starts with the first of several consecutive epochs in which most transactions were re-executed.
 	if !was {
 		c.since = now
 	}

@@ -9,26 +9,27 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// coordinator proposes consistent cuts (section 3.4, algorithm 3), either as the leader of a Raft group of all replicas
-// or without consensus.
+// coordinator proposes consistent cuts (section 3.4, algorithm 3). It is either the leader of a Raft group of all
+// replicas, or a fixed replica that decides without consensus.
 type coordinator struct {
 	r          *Replica
 	interval   time.Duration // the parameter epoch
 	replicated bool          // the parameter commit
-	election   time.Duration // the minimum silence of a coordinator before an election
+	election   time.Duration // silence of the coordinator after which replicas may elect another one
 
 	group    *consensus.Group
 	known    bool  // without consensus: this new incarnation has received the cuts from the coordinator
-	proposed Heads // in this term
+	proposed Heads // heads of the last proposal, or of the last agreed cut when the term started
 	waiting  bool  // the epoch timer is set
 	terms    int64
 }
 
-// keepCuts is the number of cuts that a replica keeps for replicas that receive a Raft snapshot: some minutes' worth.
+// keepCuts is the number of cuts that a replica keeps for replicas that receive a Raft snapshot: enough for several
+// minutes.
 const keepCuts = 20_000
 
-// electionAfter returns the silence after which the replicas elect another coordinator; longest is the longest round
-// trip.
+// electionAfter returns the silence of the coordinator after which the replicas elect another one. longest is the
+// longest round trip.
 func electionAfter(p protocol.Params, longest time.Duration) time.Duration {
 	return p.Duration("heartbeat")*3/2 + 2*longest
 }
@@ -53,7 +54,8 @@ func (c *coordinator) start() {
 	}
 }
 
-// replaced adds a new incarnation to the Raft group; without consensus, the coordinator sends it the cuts.
+// replaced adds a new incarnation of n to the Raft group. Without consensus, the coordinator sends the cuts to the new
+// incarnation.
 func (c *coordinator) replaced(n geo.NodeID, incarnation uint32) {
 	switch {
 	case c.replicated:
@@ -63,7 +65,8 @@ func (c *coordinator) replaced(n geo.NodeID, incarnation uint32) {
 	}
 }
 
-// joined reports whether this replica knows all cuts from some cut on, and will receive all later cuts.
+// joined reports whether this replica knows the cuts without a gap up to the latest one, and will receive all later
+// cuts.
 func (c *coordinator) joined() bool {
 	if c.replicated {
 		return c.group.Joined()
@@ -71,7 +74,7 @@ func (c *coordinator) joined() bool {
 	return c.known
 }
 
-// whole reports whether the consensus state behind the cuts is fully replicated; without consensus, there is none.
+// whole reports whether the consensus group is fully replicated. Without consensus, there is no such group.
 func (c *coordinator) whole() bool { return !c.replicated || c.group.FullyReplicated() }
 
 // leads reports whether this replica considers itself the coordinator.
@@ -108,29 +111,29 @@ func (c *coordinator) lead(geo.NodeID, uint64) {
 func (c *coordinator) propose() {
 	if !c.waiting && c.leads() && c.moved() {
 		c.waiting = true
-		// A clock may read less than 0 at first, and % would then return a negative remainder.
+		// The clock may be negative at first, and % would then return a negative remainder.
 		c.r.env.After(c.interval-max(0, c.r.env.Now())%c.interval, protocol.Timer{Kind: epochTimer})
 	}
 }
 
-// expire proposes a cut at the proven heads.
+// expire proposes a cut at the proven heads of the logs.
 func (c *coordinator) expire() {
 	// Leadership may have changed while the timer ran.
 	if c.waiting = false; !c.leads() || !c.moved() {
 		return
 	}
 	for n := range c.proposed {
-		// Only proven batches enter a cut: f + 1 replicas have them, so every replica can fetch them (section 3.3).
+		// Only proven batches enter a cut: f + 1 replicas have a proven batch, so every replica can fetch it (section 3.3).
 		c.proposed[n] = max(c.proposed[n], c.r.logs.all[n].proven)
 	}
 	if !c.replicated {
-		// The message gets a copy: proposed changes with the next proposal, but a sent message must not.
+		// The message needs a copy, because the next proposal changes proposed.
 		m := &Cut{append(Heads(nil), c.proposed...)}
 		c.r.others(func(n geo.NodeID) { c.r.env.Send(n, m) })
 		c.r.epochs.agreed(m.Heads)
 		return
 	}
-	// If a proposal is refused or lost, the next leader makes it again.
+	// If this proposal is refused or lost, the next leader proposes the same heads again.
 	c.group.Propose(c.proposed.appendTo(make([]byte, 0, c.proposed.size())))
 }
 

@@ -21,37 +21,38 @@ type epochs struct {
 	// acrossEpochs is set if a chain may extend into earlier epochs: the parameter acrossEpochs is Valid.
 	acrossEpochs bool
 
-	// agreedCuts is the number of cuts agreed on, committed the number of cuts that this replica has committed. queue
-	// holds the cuts in between.
+	// agreedCuts is the number of agreed cuts, and committed is the number of cuts that this replica has committed. queue
+	// holds the agreed cuts that are not committed yet.
 	agreedCuts, committed uint64
 	queue                 queue.Queue[Heads]
 	head                  Heads // the last cut agreed on
 	tail                  Heads // the last cut committed
-	// cuts are the cuts that other replicas may request; first is the number of the oldest. At least the last cut is
-	// always kept.
+	// cuts are the cuts that other replicas may request; first is the number of the oldest of them. At least the last cut
+	// is always kept.
 	cuts  []Heads
 	first uint64
-	// succession is the number of the last cut that was the first to include batches of a new incarnation.
+	// succession is the number of the last cut that first included batches of some new incarnation.
 	succession uint64
-	// behind is set once other replicas have discarded batches that this replica lacks. It then commits nothing more but
-	// still records the cuts: as a coordinator it may have to send them to other replicas.
+	// behind is set once other replicas have discarded batches that this replica lacks. This replica then commits no
+	// further epochs. It still records the cuts: as a coordinator, it may have to send them to other replicas.
 	behind bool
 
 	fetching bool // the fetch timer is set
-	// asked is, by origin, the replica that was last asked for a batch. A single cursor shared by two origins could
-	// alternate, and always ask each of two replicas for batches of the same origin.
+	// asked is, by origin, the replica that was last asked for a batch. Each origin has its own cursor. Two origins that
+	// shared a cursor could alternate, so that each of two replicas would always be asked for batches of the same origin.
 	asked []geo.NodeID
-	// discarded holds, by replica and origin, the number of the batch that the replica last reported as Forgotten, or 0.
+	// discarded holds the number of the last batch that a replica has reported as Forgotten, by replica and origin. It is
+	// 0 if there is none.
 	discarded [][]uint64
 
 	execution optimistic.Execution
 	conflicts conflicts
 	solved    mwis.Stats
-	// again lists, by replica, its re-executed transactions that its later transactions may have read from. Used only if
-	// acrossEpochs is set.
+	// again lists the re-executed transactions of each replica that later transactions of the same replica may have read
+	// from. It is used only if acrossEpochs is set.
 	again [][]reexecution
 
-	// The following fields belong to the epoch that is being committed.
+	// The following fields belong to the epoch that this replica is committing.
 	entries []entry          `checkpoint:"-"`
 	spans   []span           `checkpoint:"-"` // by replica
 	rest    []int32          `checkpoint:"-"`
@@ -62,25 +63,26 @@ type epochs struct {
 	chains, validated, applied, reexecutedRows, requests           int64
 }
 
-// entry is a transaction of the epoch that is being committed. Entries are sorted by replica, then by log position.
+// entry is a transaction of the epoch that this replica is committing. Entries are sorted by replica, then by log
+// position.
 type entry struct {
 	record  *Record
 	place   uint64 // position in the replica's log
 	origin  int32
-	parent  int32 // in the union-find forest whose trees are the chains; the root is the first transaction of its chain
+	parent  int32 // parent in the union-find forest whose trees are the chains; the root is the first transaction of its chain
 	chain   int32 // number of the chain in the conflict graph; valid at the root only
 	verdict verdict
-	result  int32 // index in results
+	result  int32 // index in results of a re-executed transaction of this replica
 	arrival int32 // of the entry's batch; used only by a faulty variant
 }
 
 // span is the range [from, to) of the entries of one replica.
 type span struct {
 	from, to int32
-	first    uint64 // the position of the first entry in the replica's log
+	first    uint64 // position of the first entry in the replica's log
 }
 
-// reexecution is a transaction that was re-executed, with the epoch that did so.
+// reexecution is a re-executed transaction, given by its log position, and the epoch that re-executed it.
 type reexecution struct{ place, epoch uint64 }
 
 // verdict is the result of validating a chain. It is stored at the chain's root.
@@ -88,13 +90,13 @@ type verdict uint8
 
 const (
 	valid verdict = iota
-	// staleRead chains have read rows that an earlier epoch has changed since.
+	// staleRead chains have read rows that an earlier epoch has changed after the read.
 	staleRead
-	// staleChain chains have read from a transaction of an earlier epoch that does not count as valid.
+	// staleChain chains have read from a transaction of an earlier epoch, and this read does not count as valid.
 	staleChain
 	// inConflict chains were not chosen for the independent set.
 	inConflict
-	// notExecuted is a transaction that its replica did not execute optimistically, because of the high-contention mode.
+	// notExecuted transactions have no optimistic execution, because their replica was in high-contention mode.
 	notExecuted
 )
 
@@ -111,8 +113,8 @@ func (e *epochs) init(r *Replica, p protocol.Params) {
 	e.conflicts.init(r.wrong)
 }
 
-// agreed appends a cut that the consensus group agreed on. Heads never decrease: agreed takes the maximum with the
-// previous cut, because a new coordinator may not know everything that its predecessor proposed.
+// agreed appends an agreed cut. Heads must never decrease, but a new coordinator may not know everything that its
+// predecessor proposed. Therefore agreed takes the maximum of each head and the head in the previous cut.
 func (e *epochs) agreed(h Heads) {
 	if len(h) != e.r.nodes {
 		return
@@ -121,19 +123,19 @@ func (e *epochs) agreed(h Heads) {
 	for n := range cut {
 		cut[n] = max(cut[n], h[n])
 	}
-	// Every replica receives the same proposals in the same order and skips the same ones, so all replicas number the
-	// cuts alike.
+	// Every replica receives the same proposals in the same order and skips the same repetitions, so all replicas number
+	// the cuts alike.
 	if slices.Equal(cut, e.head) {
 		e.r.env.Mark(cutRepeated)
 		return
 	}
 	e.append(cut)
-	// Received rows may have waited for the cut of their epoch.
+	// Received rows may have waited for this cut.
 	e.r.rejoin.install()
 	e.advance()
 }
 
-// append records a cut and, unless this replica is behind or has not rejoined yet, queues it for commitment.
+// append records a cut. It also queues the cut for commitment, unless this replica is behind or has not rejoined yet.
 func (e *epochs) append(cut Heads) {
 	e.agreedCuts++
 	for n, head := range cut {
@@ -146,7 +148,7 @@ func (e *epochs) append(cut Heads) {
 	}
 	e.head = cut
 	e.cuts = append(e.cuts, cut)
-	// A rejoining replica has no state to apply epochs to yet; it installs the state of another replica first.
+	// A rejoining replica has no rows to apply epochs to. It first installs the rows of another replica.
 	if !e.behind && e.r.rejoin.joined {
 		e.queue.Push(cut)
 	}
@@ -178,12 +180,12 @@ func (e *epochs) complete() bool {
 	return true
 }
 
-// fetchAfter is the time beyond the longest round trip for which a replica waits for a batch before it asks the next
-// replica.
+// fetchAfter is the time that a replica waits for a batch, in addition to the longest round trip, before it asks the
+// next replica.
 const fetchAfter = 10 * time.Millisecond
 
-// fetch requests the missing batches of the next epoch from one replica at a time, in turn: f + 1 replicas have them.
-// It runs on a timer, because most batches that are first found missing are still in flight.
+// fetch requests the missing batches of the next epoch. It asks one replica at a time, in turn, because f + 1 replicas
+// have each batch. It runs on a timer, because most batches are still in flight when they are first found missing.
 func (e *epochs) fetch() {
 	e.fetching = false
 	if e.queue.Len() == 0 || e.complete() || e.giveUp() {
@@ -199,8 +201,8 @@ func (e *epochs) fetch() {
 	e.awaitBatches()
 }
 
-// missing returns the number of the first batch of origin that the next epoch needs and this replica lacks. lacks is
-// false if there is none.
+// missing returns the number of the first batch of origin that the next epoch needs and that this replica lacks. lacks
+// is false if this replica has all these batches.
 func (e *epochs) missing(origin geo.NodeID) (first uint64, lacks bool) {
 	head := e.queue.Front()[origin]
 	g := e.r.logs.all[origin].of(head)
@@ -213,20 +215,20 @@ func (e *epochs) never(origin geo.NodeID, number uint64) bool {
 	case e.r.logs.all[origin].get(number) != nil:
 		return false
 	case e.behind, e.tail[origin] >= number:
-		// a replica that is behind accepts no batches, and no replica accepts batches of an epoch that it has committed
+		// A replica that is behind accepts no batches. No replica accepts batches of an epoch that it has committed.
 		return true
 	}
-	// Two replicas that lack the same batch must not wait for each other, so each one relays the report of a third
-	// replica.
+	// Two replicas that lack the same batch must not wait for each other. Each of them therefore passes on what a third
+	// replica has reported.
 	return e.reported(origin, number)
 }
 
-// reported reports whether any other replica has reported a batch as discarded.
+// reported reports whether some replica has reported the batch as discarded.
 func (e *epochs) reported(origin geo.NodeID, number uint64) bool {
 	return slices.ContainsFunc(e.discarded, func(of []uint64) bool { return of[origin] == number })
 }
 
-// forgotten records the report of a replica that it will never have a batch.
+// forgotten records the report of another replica that it will never have a batch.
 func (e *epochs) forgotten(from geo.NodeID, m *Forgotten) {
 	if int(m.Origin) < e.r.nodes {
 		e.discarded[from][m.Origin] = m.Number
@@ -234,10 +236,10 @@ func (e *epochs) forgotten(from geo.NodeID, m *Forgotten) {
 	}
 }
 
-// giveUp abandons if a batch that the next epoch needs is lost. It reports whether this replica is behind.
+// giveUp calls abandon if a batch that the next epoch needs is lost. It reports whether this replica is behind.
 func (e *epochs) giveUp() bool {
 	for n := range geo.NodeID(e.r.nodes) {
-		// abandon empties the queue, after which missing must not look at its front.
+		// abandon empties the queue, and missing needs a first element.
 		if e.queue.Len() == 0 {
 			break
 		}
@@ -249,14 +251,14 @@ func (e *epochs) giveUp() bool {
 	return e.behind
 }
 
-// lost reports whether no replica can send a batch: every other live replica, including the batch's origin, has
+// lost reports whether no replica can send a batch, because every other live replica, including the batch's origin, has
 // discarded it. It returns false if no other replica is live: an isolated replica cannot conclude anything.
 func (e *epochs) lost(origin geo.NodeID, number uint64) (lost bool) {
 	for n := range geo.NodeID(e.r.nodes) {
 		if n == e.r.self || !e.r.progress.lives(n) {
 			continue
 		}
-		// A report about another batch proves nothing about this one.
+		// A report about a different batch proves nothing about this batch.
 		if e.discarded[n][origin] != number {
 			return false
 		}
@@ -265,7 +267,7 @@ func (e *epochs) lost(origin geo.NodeID, number uint64) (lost bool) {
 	return lost
 }
 
-// abandon stops committing and informs the clients of this replica.
+// abandon stops committing epochs and answers the clients of this replica.
 func (e *epochs) abandon() {
 	e.behind = true
 	e.queue = queue.Queue[Heads]{}
@@ -282,10 +284,10 @@ func (e *epochs) awaitBatches() {
 	e.r.env.After(after, protocol.Timer{Kind: fetchTimer})
 }
 
-// holder returns the replica to ask next for a batch, in round-robin order. It skips replicas that are not live, and
-// also the origin, which has already sent the batch to all replicas. Once any replica has reported the batch as
-// discarded, holder also asks the origin: the origin may have discarded the batch before this replica's incarnation
-// started, or may be a new incarnation itself.
+// holder returns the next replica to ask for a batch, in round-robin order. It skips replicas that are not live. It
+// also skips the origin, which has already sent the batch to all replicas, until some replica reports the batch as
+// discarded. After that, the origin may be a new incarnation itself, or may have discarded the batch before this
+// replica's incarnation started.
 func (e *epochs) holder(origin geo.NodeID, number uint64) geo.NodeID {
 	reported := e.reported(origin, number)
 	for range e.r.nodes {
@@ -296,7 +298,7 @@ func (e *epochs) holder(origin geo.NodeID, number uint64) geo.NodeID {
 		}
 	}
 	e.r.env.Mark(holderUnknown)
-	if origin == e.r.self { // the batch was appended by the predecessor of this incarnation
+	if origin == e.r.self { // this incarnation's predecessor appended the batch
 		return (origin + 1) % geo.NodeID(e.r.nodes)
 	}
 	return origin
@@ -305,20 +307,20 @@ func (e *epochs) holder(origin geo.NodeID, number uint64) geo.NodeID {
 // commit validates and commits the epoch that ends at cut.
 func (e *epochs) commit(cut Heads) {
 	e.gather(cut)
-	// gather needs the previous cut as tail; all later steps need this cut.
+	// gather needs the previous cut in tail; all later steps need this cut.
 	e.tail = cut
-	// The order follows algorithm 4: a stale transaction condemns its whole chain, and only chains that are not stale
-	// compete in the conflict graph.
+	// The order follows algorithm 4. A stale transaction invalidates its whole chain, and only chains that are not stale
+	// enter the conflict graph.
 	e.chain()
 	e.findStale()
 	e.findConflicting()
 	valid := e.list()
-	// The valid transactions come first: their reads were validated against the state before this epoch, which
-	// re-execution changes.
+	// Apply valid transactions before re-execution changes the rows: their reads were validated against the rows before
+	// this epoch.
 	e.apply()
-	again := len(e.rest) // executed twice: optimistically, and again here
+	again := len(e.rest) // executed twice: optimistically, and again in this epoch
 	for _, i := range e.rest {
-		// The contention measure compares optimistic executions that failed with those that succeeded; these had none.
+		// contention compares failed and successful optimistic executions. These transactions had no optimistic execution.
 		if e.entries[i].verdict == notExecuted {
 			again--
 		}
@@ -330,7 +332,7 @@ func (e *epochs) commit(cut Heads) {
 	e.r.progress.expect()
 }
 
-// gather lists the transactions after the last committed cut, up to this cut.
+// gather lists the transactions from the last committed cut, exclusive, up to this cut.
 func (e *epochs) gather(cut Heads) {
 	clear(e.entries)
 	e.entries = e.entries[:0]
@@ -338,8 +340,8 @@ func (e *epochs) gather(cut Heads) {
 		g := &e.r.logs.all[n]
 		s := span{from: int32(len(e.entries))}
 		first := e.tail[n] + 1
-		// Batches of the predecessor after its last agreed head are void: the cut skips to the first batch of the new
-		// incarnation.
+		// The predecessor's batches after its last agreed head are void. The cut skips them and continues with the first
+		// batch of the new incarnation.
 		if i := protocol.IncarnationOf(cut[n]); i > protocol.IncarnationOf(e.tail[n]) {
 			if g.end(e.tail[n]) {
 				e.r.env.Mark(batchesVoid)
@@ -347,7 +349,7 @@ func (e *epochs) gather(cut Heads) {
 			first = protocol.NumbersBefore(i) + 1
 		}
 		for number := first; number <= cut[n]; number++ {
-			// complete has checked that no batch of the epoch is missing, so b is not nil.
+			// complete has verified that no batch of the epoch is missing, so b is not nil.
 			b := g.get(number)
 			if number == first {
 				s.first = b.First
@@ -368,7 +370,7 @@ func (e *epochs) gather(cut Heads) {
 	e.transactions += int64(len(e.entries))
 }
 
-// root returns the first entry of the chain of entry i. It shortens the path as it goes.
+// root returns the root of entry i's chain, which is the chain's first entry. It shortens the path along the way.
 func (e *epochs) root(i int32) int32 {
 	for e.entries[i].parent != i {
 		e.entries[i].parent = e.entries[e.entries[i].parent].parent
@@ -384,8 +386,8 @@ func (e *epochs) condemn(i int32, v verdict) {
 	}
 }
 
-// chain joins transactions of this epoch that have read from each other into chains. It condemns chains that have read
-// from a transaction of an earlier epoch, except where acrossEpochs allows it.
+// chain joins transactions of this epoch into chains if one has read from the other. It condemns chains that have read
+// from a transaction of an earlier epoch, unless acrossEpochs is set and the read is still correct.
 func (e *epochs) chain() {
 	for i := range e.entries {
 		x := &e.entries[i]
@@ -402,17 +404,18 @@ func (e *epochs) chain() {
 			if p.Back == 0 {
 				continue
 			}
-			// The distance to the transaction that was read from stays within the replica's entries of this epoch.
+			// The transaction that was read from is among the replica's entries of this epoch.
 			if s := &e.spans[x.origin]; p.Back <= x.place-s.first {
 				a, b := e.root(int32(i)), e.root(int32(i)-int32(p.Back))
-				// If either chain was condemned already, the joined chain must stay condemned.
+				// If either chain is condemned already, the joined chain must be condemned, too.
 				v := max(e.entries[a].verdict, e.entries[b].verdict)
-				// The root must be the first entry, because the conflict graph orders chains by their roots.
+				// The root must be the chain's first entry, because the conflict graph orders chains by their roots.
 				a, b = min(a, b), max(a, b)
 				e.entries[b].parent = a
 				e.r.env.Mark(chained)
 				e.entries[a].verdict = v
-				// An earlier transaction that was re-executed may have written another value than the one read optimistically.
+				// The second execution of an earlier transaction may have written a different value from the one read
+				// optimistically.
 			} else if !e.acrossEpochs || p.Back >= x.place || e.reexecuted(int(x.origin), x.place-p.Back) || !e.current(p) {
 				e.r.env.Mark(staleChainMet)
 				e.condemn(int32(i), staleChain)
@@ -421,7 +424,7 @@ func (e *epochs) chain() {
 	}
 }
 
-// current reports whether the version that was read, uncommitted then, is now the committed version.
+// current reports whether the version that was uncommitted when p was read is now the committed version.
 func (e *epochs) current(p *optimistic.Point) bool {
 	rec, found := e.r.store.Get(p.Key)
 	return found && !p.Absent && rec.Writer == p.Writer
@@ -435,23 +438,24 @@ func (e *epochs) reexecuted(origin int, place uint64) bool {
 	return found
 }
 
-// forget removes origin's re-executed transactions up to the given epoch. The replica had committed that epoch before
-// it executed its current transactions, so they cannot have read from the removed ones optimistically.
+// forget removes origin's re-executed transactions up to the given epoch. origin had committed that epoch before it
+// executed its current transactions. Their optimistic execution therefore cannot have read from the removed
+// transactions.
 func (e *epochs) forget(origin int, epoch uint64) {
 	done := 0
-	// Entries are in epoch order, so the scan may stop at the first newer one.
+	// Entries are in epoch order, so the scan can stop at the first later epoch.
 	for done < len(e.again[origin]) && e.again[origin][done].epoch <= epoch {
 		done++
 	}
 	e.again[origin] = e.again[origin][done:]
 }
 
-// findStale condemns the chains that have read rows which earlier epochs have changed since.
+// findStale condemns the chains that have read rows which an earlier epoch has changed after the read.
 func (e *epochs) findStale() {
 	for i := range e.entries {
 		x := &e.entries[i]
 		root := &e.entries[e.root(int32(i))]
-		// One stale read condemns the whole chain, so the remaining transactions of the chain need no validation.
+		// One stale read condemns the whole chain, so the chain's remaining transactions need no validation.
 		if root.verdict == valid {
 			e.validated += int64(x.record.Reads.Len())
 			held := x.record.Reads.Hold(e.r.store)
@@ -469,8 +473,8 @@ func (e *epochs) findStale() {
 	}
 }
 
-// findConflicting condemns the chains outside the maximum-weight independent set. Only chains that are not stale take
-// part.
+// findConflicting condemns the chains outside the heaviest independent set that the solver finds. Only chains that are
+// not stale take part.
 func (e *epochs) findConflicting() {
 	if heads := e.addChains(); e.conflicts.build(e.r.self) {
 		e.solve(heads)
@@ -478,12 +482,12 @@ func (e *epochs) findConflicting() {
 }
 
 // addChains adds the chains that are not stale to the conflict graph, in the order of their first transactions.
-// heads[i] is the chain's first entry if entry i is the root of such a chain, and -1 otherwise.
+// heads[i] is i if entry i is the root of such a chain, and -1 otherwise.
 func (e *epochs) addChains() (heads []int32) {
 	c := &e.conflicts
 	c.reset()
 	heads, next := c.order(len(e.entries))
-	// Entries are prepended to their chain's list, so walking backwards leaves each list in log order.
+	// Entries are prepended to the list of their chain. The backward iteration therefore leaves each list in log order.
 	for i := len(e.entries) - 1; i >= 0; i-- {
 		if root := e.root(int32(i)); e.entries[root].verdict == valid {
 			next[i], heads[root] = heads[root], int32(i)
@@ -501,7 +505,7 @@ func (e *epochs) addChains() (heads []int32) {
 	return heads
 }
 
-// solve finds the independent set of the conflict graph and condemns every chain outside of it.
+// solve finds an independent set of the conflict graph and condemns every chain outside the set.
 func (e *epochs) solve(heads []int32) {
 	e.r.env.Mark(conflictsSolved)
 	in := mwis.SolveWithin(&e.conflicts.graph, e.method, e.r.shrink, &e.solved)
@@ -509,7 +513,7 @@ func (e *epochs) solve(heads []int32) {
 		if heads[i] < 0 {
 			continue
 		}
-		// A negative vertex is a chain without conflicts; it is valid in any case.
+		// A chain without a vertex has no conflicts and is valid in any case.
 		if v := e.conflicts.vertexOf[e.entries[i].chain]; v >= 0 && !in[v] {
 			e.entries[i].verdict = inConflict
 			e.r.env.Mark(inConflictMet)
@@ -517,8 +521,8 @@ func (e *epochs) solve(heads []int32) {
 	}
 }
 
-// list copies each chain's verdict to its transactions, collects the invalid transactions in rest, and returns the
-// number of valid ones.
+// list copies each chain's verdict to its transactions, and collects the invalid transactions in rest. It returns the
+// number of valid transactions.
 func (e *epochs) list() (count int) {
 	e.rest = e.rest[:0]
 	for i := range e.entries {
@@ -555,7 +559,7 @@ func (e *epochs) apply() {
 	}
 }
 
-// write writes rows into the store. It copies the values first, because the memory of batches is shared.
+// write writes rows into the store. It copies the values first, because batches share their memory.
 func (e *epochs) write(id txn.ID, writes []txn.WriteEntry) {
 	e.owned = append(e.owned[:0], writes...)
 	txn.Own(e.owned)
@@ -569,8 +573,8 @@ func (e *epochs) write(id txn.ID, writes []txn.WriteEntry) {
 	clear(e.owned)
 }
 
-// reexecute executes the invalid transactions in entry order: by replica, then by log position. Each transaction reads
-// the writes of its predecessors.
+// reexecute executes the invalid transactions in entry order: by replica, then by log position. Each transaction sees
+// the writes of all earlier ones.
 func (e *epochs) reexecute() {
 	if e.r.wrong == arrivalOrder {
 		slices.SortStableFunc(e.rest, func(a, b int32) int { return int(e.entries[a].arrival - e.entries[b].arrival) })
@@ -580,18 +584,18 @@ func (e *epochs) reexecute() {
 	for _, i := range e.rest {
 		x := &e.entries[i]
 		o := e.execution.Outcome(e.r.procs, x.record.Txn, e.r.placement)
-		// A transaction that its procedure aborts writes nothing, but its client still gets this outcome.
+		// A transaction that its procedure aborts writes nothing. Its client still gets the outcome.
 		if o.Status == txn.Committed {
 			e.reexecutedRows += int64(len(e.execution.Writes()))
 			e.write(o.ID, e.execution.Writes())
 		}
-		// The other replicas compute the same outcome but have no client that waits for it.
+		// The other replicas compute the same outcome, but no client waits for it there.
 		if x.origin == int32(e.r.self) {
 			x.result = int32(len(e.results))
 			e.results = append(e.results, o)
 		}
 		if e.acrossEpochs {
-			// committed still counts the epochs before this one.
+			// This epoch has number committed + 1, because committed has not been incremented yet.
 			e.again[x.origin] = append(e.again[x.origin], reexecution{x.place, e.committed + 1})
 		}
 	}
@@ -622,7 +626,7 @@ func (e *epochs) answer() {
 // oldest cuts if the replica keeps too many cuts or bytes.
 func (e *epochs) collect(low uint64) {
 	forgettable := func() bool {
-		// A replica that is behind commits nothing, so committed cannot bound what it discards.
+		// A replica that is behind commits no epochs, so committed does not bound what it may discard.
 		if e.behind {
 			return len(e.cuts) > e.r.logs.keepCuts
 		}
@@ -630,8 +634,8 @@ func (e *epochs) collect(low uint64) {
 		if e.first >= e.committed || !e.r.rejoin.joined {
 			return false
 		}
-		// A new incarnation that is still catching up may request any of these batches, so the limits do not apply while it
-		// is awaited.
+		// A new incarnation that is still catching up may request any of these batches, so the limits do not apply while this
+		// replica waits for it.
 		return e.first <= low || !e.r.rejoin.awaited() && (len(e.cuts) > e.r.logs.keepCuts || e.r.logs.kept > e.r.logs.keepBytes)
 	}
 	for len(e.cuts) > 1 && forgettable() {
@@ -653,7 +657,7 @@ func (e *epochs) snapshot() []byte {
 	return b
 }
 
-// restore appends the cuts of a snapshot that this replica does not have yet.
+// restore appends the cuts of a snapshot that are new to this replica.
 func (e *epochs) restore(data []byte) {
 	r := codec.NewReader(data)
 	first, count := r.Uvarint(), r.Uvarint()
@@ -662,8 +666,8 @@ func (e *epochs) restore(data []byte) {
 		if len(cut) != e.r.nodes {
 			return
 		}
-		// The sender has discarded the cuts in between. A replica with rows can never commit them; a new incarnation
-		// without rows skips them, because its rows will be of a later epoch.
+		// The sender has discarded the cuts before number. A replica with rows can never commit the discarded cuts. A new
+		// incarnation without rows skips them, because it will receive rows of a later epoch.
 		if number > e.agreedCuts+1 {
 			if e.r.rejoin.joined {
 				e.fallBehind(number, cut)
@@ -679,9 +683,9 @@ func (e *epochs) restore(data []byte) {
 	e.advance()
 }
 
-// fallBehind abandons, because other replicas have discarded the cuts before number. The replica still records the cuts
-// from number on. It keeps the batches of later epochs: it has acknowledged them, so other replicas may have to request
-// them from it.
+// fallBehind abandons, because other replicas have discarded the cuts before number. This replica still records the
+// cuts from number on. It also keeps the batches of later epochs: it has acknowledged them, so other replicas may have
+// to request them from it.
 func (e *epochs) fallBehind(number uint64, cut Heads) {
 	e.abandon()
 	e.skip(number)
@@ -690,7 +694,7 @@ func (e *epochs) fallBehind(number uint64, cut Heads) {
 	}
 }
 
-// skip discards the recorded cuts and continues at number.
+// skip discards the recorded cuts; the next cut that append records has this number.
 func (e *epochs) skip(number uint64) {
 	e.cuts, e.first, e.agreedCuts = nil, number, number-1
 }

@@ -20,14 +20,14 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/minerva/mwis"
 )
 
-// world is an Env of one replica that records its messages and answers.
+// world is an Env of one replica. It records the replica's messages and replies.
 type world struct {
 	now              time.Duration
 	batches          []*Batch
 	acknowledgements int
 	answers          []txn.Outcome
 	sent             []sent
-	rare             bool // whether Buggify points trigger
+	rare             bool // Buggify points trigger
 }
 
 // sent is a message in flight.
@@ -36,7 +36,7 @@ type sent struct {
 	m  protocol.Message
 }
 
-// take returns the messages sent to a node, and removes all recorded messages.
+// take returns the messages sent to a node, and removes all recorded messages of all nodes.
 func (w *world) take(to geo.NodeID) (all []protocol.Message) {
 	for _, s := range w.sent {
 		if s.to == to {
@@ -66,8 +66,8 @@ func (w *world) Send(to geo.NodeID, m protocol.Message) {
 	}
 }
 
-// ycsb reads and writes rows. An operation has 9 bytes: a flag that is set for a write, and the row. It does not read
-// the rows that it writes.
+// ycsb reads and writes rows. Each operation has 9 bytes: the access mode and the row. It does not read the rows that
+// it writes.
 var ycsb = txn.NewRegistry(&txn.Procedure{
 	ID: 1, Name: "ycsb",
 	Declare: func(args []byte, f *txn.Footprint) error {
@@ -92,8 +92,8 @@ var ycsb = txn.NewRegistry(&txn.Procedure{
 
 const ycsbRows = 200_000
 
-// ycsbBatches returns what three replicas have executed of n transactions of 10 operations on rows drawn with an
-// exponent, half of them writes.
+// ycsbBatches returns the batches that three replicas send for n transactions, which are divided among them. Each
+// transaction has 10 operations, half of them writes, on rows drawn from a Zipf distribution with exponent theta.
 func ycsbBatches(tb testing.TB, n int, theta float64, rows *store.Hash) (all []*Batch) {
 	zipf := workload.NewZipf(theta)
 	topology := simload.ThreeRegions(1)
@@ -142,8 +142,8 @@ func cpuTime(tb testing.TB) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkEpoch measures the CPU time of each step of the commit of an epoch of 10,000 transactions, in milliseconds,
-// and the number of conflicting transactions.
+// BenchmarkEpoch measures the CPU time of each step in the commit of an epoch of 10,000 transactions, in milliseconds.
+// It also reports the number of conflicting transactions.
 func BenchmarkEpoch(b *testing.B) {
 	for _, theta := range []float64{0.3, 0.7, 0.99, 1.5} {
 		rows := store.NewHash()

@@ -9,7 +9,7 @@ var figures = []protocol.Figure{
 	protocol.TransactionsTaken,
 	{
 		Name: "snapshot_reads", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutTransactions,
-		Doc: "Transactions taken that read a snapshot and write nothing.",
+		Doc: "Read-only transactions accepted; they read a snapshot.",
 	},
 	{Name: "batches", Kind: protocol.Counter, Unit: "batches", Topic: protocol.AboutBatches, Doc: "Batches sent."},
 	{Name: "epochs", Kind: protocol.Counter, Unit: "epochs", Topic: protocol.AboutBatches, Doc: "Epochs committed."},
@@ -19,19 +19,19 @@ var figures = []protocol.Figure{
 	},
 	{
 		Name: "valid", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutTransactions,
-		Doc: "Transactions in committed epochs whose first execution held.",
+		Doc: "Transactions in committed epochs whose first execution was valid.",
 	},
 	{
 		Name: "reexecuted_stale", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutConflicts,
-		Doc: "Transactions executed again because a row had changed before the epoch.",
+		Doc: "Transactions re-executed because a row had changed before the epoch.",
 	},
 	{
 		Name: "reexecuted_cascading", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutConflicts,
-		Doc: "Transactions executed again because they depend on a transaction of an earlier epoch that was.",
+		Doc: "Transactions re-executed because they depend on a re-executed transaction of an earlier epoch.",
 	},
 	{
 		Name: "reexecuted_conflicting", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutConflicts,
-		Doc: "Transactions executed again because they conflict with others of their epoch.",
+		Doc: "Transactions re-executed because they conflict with other transactions of their epoch.",
 	},
 	{
 		Name: "executed_first_at_commit", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutConflicts,
@@ -39,7 +39,7 @@ var figures = []protocol.Figure{
 	},
 	{
 		Name: "commit_chains", Kind: protocol.Counter, Unit: "chains", Topic: protocol.AboutWork,
-		Doc: "Chains of transactions that commits looked at.",
+		Doc: "Chains of transactions that commits examined.",
 	},
 	{
 		Name: "commit_validated_rows", Kind: protocol.Counter, Unit: "rows", Topic: protocol.AboutWork,
@@ -47,7 +47,7 @@ var figures = []protocol.Figure{
 	},
 	{
 		Name: "commit_graph_accesses", Kind: protocol.Counter, Unit: "accesses", Topic: protocol.AboutWork,
-		Doc: "Accesses put into conflict graphs.",
+		Doc: "Accesses added to conflict graphs.",
 	},
 	{
 		Name: "commit_graph_vertices", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutWork,
@@ -63,7 +63,7 @@ var figures = []protocol.Figure{
 	},
 	{
 		Name: "commit_solver_given_up", Kind: protocol.Counter, Unit: "components", Topic: protocol.AboutWork,
-		Doc: "Components whose exact solution was given up.",
+		Doc: "Components whose exact solution was abandoned.",
 	},
 	{
 		Name: "commit_solver_nodes", Kind: protocol.Counter, Unit: "steps", Topic: protocol.AboutWork,
@@ -79,7 +79,7 @@ var figures = []protocol.Figure{
 	},
 	{
 		Name: "commit_reexecuted_rows", Kind: protocol.Counter, Unit: "rows", Topic: protocol.AboutWork,
-		Doc: "Rows read and written by transactions that were executed again.",
+		Doc: "Rows read and written by re-executed transactions.",
 	},
 	{
 		Name: "batch_requests", Kind: protocol.Counter, Unit: "messages", Topic: protocol.AboutLogs,
@@ -87,7 +87,7 @@ var figures = []protocol.Figure{
 	},
 	{
 		Name: "batches_passed_on", Kind: protocol.Counter, Unit: "batches", Topic: protocol.AboutLogs,
-		Doc: "Batches of other nodes passed on.",
+		Doc: "Batches of other nodes forwarded.",
 	},
 	{
 		Name: "high_contention_modes", Kind: protocol.Counter, Unit: "changes", Topic: protocol.AboutConflicts,
@@ -95,6 +95,6 @@ var figures = []protocol.Figure{
 	},
 	{
 		Name: "coordinator_terms", Kind: protocol.Counter, Unit: "terms", Topic: protocol.AboutRecovery,
-		Doc: "Terms of coordinators that the node has heard of.",
+		Doc: "Terms of coordinators that the node knows of.",
 	},
 }

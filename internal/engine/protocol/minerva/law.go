@@ -8,10 +8,14 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// law is Engine.Law, the same for all transactions. It adds the client's hop, the batch's round trip to the nearest
-// replicas that make it available, and the proof's delay to the coordinator. To these it adds half an interval until
-// the coordinator proposes a cut, the coordinator's round trip to a majority, and the delay of the cut on its way back.
-// The result is the mean over the replicas of region c.
+// law is Engine.Law, the same for all transactions. It is the mean over the replicas of region c, and adds up:
+//
+//   - the client's round trip to its replica
+//   - the batch's round trip to the nearest replicas that make it available
+//   - the proof's delay to the coordinator
+//   - half an interval, until the coordinator proposes a cut
+//   - the coordinator's round trip to a majority
+//   - the delay of the cut on its way back
 func law(t *geo.Topology, p protocol.Params, c geo.Region, _ []geo.Region) time.Duration {
 	const coordinator = geo.NodeID(0)
 	each := t.Partitions * t.Replicas
@@ -30,7 +34,8 @@ func law(t *geo.Topology, p protocol.Params, c geo.Region, _ []geo.Region) time.
 	return d
 }
 
-// nearest returns the round trip between node n and its kth nearest other node, counted from 1, or 0 for k = 0.
+// nearest returns the round trip between node n and the kth nearest of the other nodes, counted from 1. It returns 0
+// for k = 0.
 func nearest(t *geo.Topology, n geo.NodeID, k int) time.Duration {
 	if k == 0 {
 		return 0

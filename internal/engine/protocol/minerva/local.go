@@ -21,10 +21,10 @@ type local struct {
 
 	// open are the replica's uncommitted transactions, in log order.
 	open queue.Queue[*transaction]
-	last uint64 // the position of the last transaction
+	last uint64 // log position of the last transaction
 
-	// rows are the paper's temp_state: the uncommitted versions of each row, newest first. Rows of keys that can be
-	// scanned are in ordered instead.
+	// rows are the paper's temp_state: the newest uncommitted version of each row, linked to older versions. Rows whose
+	// keys can be scanned are in ordered instead.
 	rows    map[txn.Key]*version
 	ordered btree.Map[txn.Key, *version]
 
@@ -42,7 +42,7 @@ type transaction struct {
 	// after are the transactions that this transaction has read from: its direct predecessors in the chain.
 	after  []*transaction
 	status status
-	// checked is the last epoch after which the transaction was checked and found not doomed.
+	// checked is the number of committed epochs at the last check of whether the transaction is doomed.
 	checked uint64
 }
 
@@ -72,8 +72,8 @@ func (l *local) init(r *Replica, p protocol.Params) {
 	l.execution = optimistic.Execution{Committed: r.store, Uncommitted: l}
 }
 
-// submit handles a client's transaction: it refuses it, answers a snapshot read, or executes it and appends it to the
-// log.
+// submit handles a client's transaction: it refuses the transaction, serves it as a snapshot read, or executes it and
+// appends it to the log.
 func (l *local) submit(t *txn.Transaction) {
 	if l.r.rejoin.refuses() && !l.r.epochs.behind {
 		l.r.env.Mark(submittedEarly)
@@ -81,10 +81,10 @@ func (l *local) submit(t *txn.Transaction) {
 		return
 	}
 	l.transactions++
-	// A snapshot of the last epoch needs no commit, so even a replica that is behind may serve it.
+	// A snapshot of the last epoch needs no commit, so even a replica that is behind can serve it.
 	if l.snapshots && l.r.procs.ReadsOnly(t) {
 		l.snapshotReads++
-		// This execution sees no uncommitted writes, so the answer is a state that all replicas agree on.
+		// This execution sees no uncommitted writes, so it reads a state that all replicas agree on.
 		l.r.env.Reply(l.r.epochs.execution.Outcome(l.r.procs, t, l.r.placement))
 		return
 	}
@@ -104,17 +104,17 @@ func (l *local) submit(t *txn.Transaction) {
 	l.r.logs.append(x.record, x.place)
 }
 
-// execute executes a transaction optimistically. If the procedure aborts, the transaction writes nothing, but it is
-// validated all the same: the abort may rest on stale reads.
+// execute executes a transaction optimistically. If the procedure aborts, the transaction writes nothing, but it must
+// still be validated: the abort may depend on stale reads.
 func (l *local) execute(x *transaction) {
 	l.reader = x
 	x.outcome = l.execution.Outcome(l.r.procs, x.record.Txn, l.r.placement)
 	x.record.Reads = l.execution.Reads()
-	// a scan may have visited rows beyond those that the procedure used
+	// A scan may have visited rows that the procedure did not use. Reads of these rows are no dependencies.
 	x.after = slices.DeleteFunc(x.after, func(before *transaction) bool {
 		return !slices.ContainsFunc(x.record.Reads.Points, func(p optimistic.Point) bool { return p.Back == x.place-before.place })
 	})
-	// The reads come from the current committed rows, so the transaction needs no check before the next epoch.
+	// The reads reflect the current committed rows, so the transaction needs no check before the next epoch.
 	x.checked = l.r.epochs.committed
 	if x.outcome.Status != txn.Committed {
 		return
@@ -152,7 +152,8 @@ func (l *local) newest(k txn.Key) *version {
 	return l.rows[k]
 }
 
-// visible returns the newest version, from v on, whose writer may still be committed without re-execution, or nil.
+// visible returns the newest version, from v on, whose writer may still commit without re-execution. It returns nil if
+// there is none.
 func (l *local) visible(v *version) *version {
 	for v != nil && l.doomed(v.writer) {
 		v = v.older
@@ -190,13 +191,13 @@ func (l *local) Scan(from, to txn.Key, f func(optimistic.Written) bool) {
 	})
 }
 
-// doomed reports whether a transaction was re-executed or certainly will be: some of its reads have become invalid,
-// which never reverses. Each transaction is checked at most once per epoch.
+// doomed reports whether a transaction was re-executed or certainly will be. The latter holds once one of its reads is
+// invalid, because an invalid read never becomes valid again. Each transaction is checked at most once per epoch.
 func (l *local) doomed(x *transaction) bool {
 	switch {
 	case x.status != uncommitted:
 		return x.status != committed
-	// Committed rows change only when an epoch commits, so the last result still applies.
+	// Committed rows change only when an epoch commits, so the result of the last check still applies.
 	case x.checked == l.r.epochs.committed:
 		return false
 	}
@@ -208,11 +209,11 @@ func (l *local) doomed(x *transaction) bool {
 	return x.status == doomed
 }
 
-// lost reports whether a transaction has read from a transaction whose write can no longer validate the read.
+// lost reports whether x has read from another transaction and this read can no longer be valid.
 func (l *local) lost(x *transaction) bool {
 	for _, before := range x.after {
-		// Without acrossEpochs, reading from a transaction of an earlier epoch makes a chain stale, even if that one was
-		// valid.
+		// Unless acrossEpochs is set, a read from a transaction of an earlier epoch makes the chain stale, even if that
+		// transaction was valid.
 		if l.doomed(before) || before.status == committed && !l.acrossEpochs {
 			return true
 		}
@@ -220,7 +221,7 @@ func (l *local) lost(x *transaction) bool {
 	if l.acrossEpochs {
 		points := x.record.Reads.Points
 		for i := range points {
-			// The writer is committed, so its version is valid only while it is still the committed one.
+			// The writer is committed, so the read is valid only while the writer's version is the committed version.
 			if p := &points[i]; p.Back > 0 && x.place-p.Back < l.first() && !l.r.epochs.current(p) {
 				return true
 			}
@@ -232,12 +233,12 @@ func (l *local) lost(x *transaction) bool {
 // first returns the log position of the first uncommitted transaction.
 func (l *local) first() uint64 { return l.last - uint64(l.open.Len()) + 1 }
 
-// commit removes the oldest open transaction, which an epoch has committed, and answers its client. again is set if it
-// was re-executed; o is then its outcome.
+// commit removes the oldest open transaction, which an epoch has committed, and answers its client. again is set if the
+// epoch has re-executed the transaction; o is the outcome of the re-execution.
 func (l *local) commit(again bool, o txn.Outcome) {
 	x := l.open.Front()
 	l.open.Pop()
-	// A finished transaction is never checked again. Its links would keep all predecessors in memory.
+	// A finished transaction is never checked again, and its links would keep all its predecessors in memory.
 	x.status, x.after = committed, nil
 	if again {
 		x.status, x.outcome = reexecuted, o
@@ -246,12 +247,12 @@ func (l *local) commit(again bool, o txn.Outcome) {
 	for _, w := range x.record.Writes {
 		l.forget(w.Key, x)
 	}
-	// forget has removed all versions of x, which were the last users of the record.
+	// forget has removed all versions of x, and only they still needed the record.
 	x.record = nil
 	l.r.env.Reply(x.outcome)
 }
 
-// forget drops x's version of a row, and any version whose writer is doomed or committed.
+// forget removes x's version of a row, and all versions whose writers are no longer uncommitted.
 func (l *local) forget(k txn.Key, x *transaction) {
 	newest := l.newest(k)
 	head := newest
@@ -271,15 +272,15 @@ func (l *local) forget(k txn.Key, x *transaction) {
 	}
 }
 
-// ReasonBehind is the reason of outcomes at a replica that was disconnected for so long that other replicas have
+// ReasonBehind is the reason of outcomes at a replica that was disconnected for so long that the other replicas have
 // discarded data that it lacks.
 const ReasonBehind = "too-far-behind"
 
-// ReasonJoining is the reason of refusals at a new incarnation that has not caught up. Other replicas answer sooner,
-// and clients that use all replicas in turn would all end up waiting for this replica.
+// ReasonJoining is the reason of refusals at a new incarnation that has not caught up. Other replicas answer sooner.
+// Without refusals, all clients that use the replicas in turn would end up waiting for this replica.
 const ReasonJoining = "not-caught-up"
 
-// abandon answers all open transactions with status Unknown: this replica will never learn their outcomes.
+// abandon answers all open transactions with status Unknown, because this replica will never learn their outcomes.
 func (l *local) abandon() {
 	for l.open.Len() > 0 {
 		l.r.env.Reply(txn.Outcome{ID: l.open.Front().outcome.ID, Status: txn.Unknown, Cause: txn.CauseNode, Reason: ReasonBehind})

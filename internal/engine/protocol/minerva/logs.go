@@ -7,21 +7,21 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// logs are the logs of all replicas, as far as this replica has received them (section 3.3, algorithm 2). The replica
+// logs are the logs of all replicas, as far as this replica has received them (section 3.3, algorithm 2). This replica
 // appends to its own log.
 type logs struct {
 	r       *Replica
 	timeout time.Duration // the parameter batchTimeout
 	full    int           // the parameter batchSize
 
-	batch  *Batch // being filled, or nil
+	batch  *Batch // the batch being filled, or nil
 	size   int    // bytes of the records in batch
-	number uint64 // of the next batch
+	number uint64 // number of the next batch to send
 	sent   time.Duration
 	timed  uint64 // number of the batch that the timer was last set for
 
 	all []batchLog // by replica
-	// acknowledgements are, by replica, the last batch of this replica that it has received, with all batches before.
+	// acknowledgements holds, by replica, the number up to which the replica has acknowledged the batches of this replica.
 	acknowledgements []uint64
 	// kept is the size in bytes of the committed batches that other replicas may still request.
 	kept     int
@@ -31,37 +31,38 @@ type logs struct {
 	arrivals            map[*Batch]int32 // arrival order of batches; used only by a faulty variant
 }
 
-// batchLog is the log of one replica. The embedded segment is the part appended by the latest known incarnation.
+// batchLog is the log of one replica. The embedded segment is the part that the latest known incarnation has appended.
 type batchLog struct {
 	segment
-	// earlier are the segments of earlier incarnations that are not discarded, oldest first.
+	// earlier are the remaining segments of earlier incarnations, oldest first.
 	earlier []segment
-	// proven is the last batch with a proof of availability, cut the last batch in an agreed cut.
+	// proven is the number of the last batch with a proof of availability. cut is the number of the last batch in an
+	// agreed cut.
 	proven, cut uint64
 }
 
 // segment is the part of a log that a single incarnation has appended.
 type segment struct {
-	// batches are the batches from number first on, with nil for missing batches.
+	// batches are the batches from number first on. Missing batches are nil.
 	batches []*Batch
 	first   uint64
-	// received is the last batch of the contiguous prefix that this replica has. If the first batch of the incarnation is
-	// missing, it is the number before that batch.
+	// received is the number up to which this replica has all batches of the segment. If the first batch of the
+	// incarnation is missing, it is the number before that batch.
 	received uint64
-	// ended is set once an epoch has started the segment of a later incarnation. last is then the last batch of this
-	// segment that is in an epoch; later batches never will be.
+	// ended is set once an epoch contains batches of a later incarnation. last is then the last batch of this segment that
+	// is in an epoch; no later batch of the segment will ever be in one.
 	ended bool
 	last  uint64
 }
 
-// keepBytes bounds the committed batches that a replica keeps for replicas that have not committed them yet. The bound
-// takes effect while a replica is lost, because a lost replica commits nothing. A replica that never received the last
-// batches of the lost replica must request them before they are discarded.
+// keepBytes bounds the committed batches that a replica keeps for replicas that have not committed them yet. A lost
+// replica commits nothing, so the bound takes effect while a replica is lost. Within the bound, a replica that lacks
+// the last batches of the lost replica can still request them.
 const keepBytes = 64 << 20
 
 func (l *logs) init(r *Replica, p protocol.Params) {
 	l.r, l.timeout, l.full = r, p.Duration("batchTimeout"), int(p.Int("batchSize"))
-	// The first batch does not wait: a full timeout counts as passed before it.
+	// The first batch is sent without delay, as if the last batch had been sent one timeout ago.
 	l.number, l.sent = protocol.NumbersBefore(r.incarnation)+1, -l.timeout
 	l.all = make([]batchLog, r.nodes)
 	for i := range l.all {
@@ -73,12 +74,12 @@ func (l *logs) init(r *Replica, p protocol.Params) {
 	l.keepBytes, l.keepCuts = protocol.Shrunk(r.shrink, keepBytes), protocol.Shrunk(r.shrink, keepCuts)
 }
 
-// append adds a record to the current batch. It sends the batch if it is full, or if batchTimeout has passed since the
-// last batch was sent.
+// append adds a record to the current batch. It sends the batch if the batch is full, or if batchTimeout has passed
+// after the last batch was sent.
 func (l *logs) append(rec *Record, place uint64) {
 	if l.batch == nil {
-		// Later transactions of the batch may execute after later epochs. Epoch is a lower bound for all of them, which
-		// forget depends on.
+		// Later transactions of the batch may execute after later epochs. Epoch is a lower bound for all of them, and
+		// epochs.forget depends on that.
 		l.batch = &Batch{Origin: l.r.self, Number: l.number, First: place, Epoch: l.r.epochs.committed}
 		l.size = 0
 		if l.r.wrong == cutWithoutProof {
@@ -92,14 +93,14 @@ func (l *logs) append(rec *Record, place uint64) {
 	case l.size >= l.full || wait <= 0 || l.r.env.Buggify(sendsEarly):
 		l.r.env.Mark(batchFull)
 		l.send()
-	// Timers cannot be cancelled, so set only one timer for each batch. Its Arg identifies the batch.
+	// Timers cannot be cancelled, so each batch sets only one timer. Arg identifies the batch.
 	case l.timed != l.number:
 		l.timed = l.number
 		l.r.env.After(wait, protocol.Timer{Kind: batchTimer, Arg: l.number})
 	}
 }
 
-// expire sends batch number when its timer fires, unless it was sent already.
+// expire sends batch number when its timer fires, unless the batch was sent already.
 func (l *logs) expire(number uint64) {
 	if l.batch != nil && l.batch.Number == number {
 		l.send()
@@ -115,31 +116,31 @@ func (l *logs) send() {
 	l.r.contention.sent()
 	l.r.others(func(n geo.NodeID) { l.r.env.Send(n, m) })
 	l.put(m)
-	// The replica itself counts towards f + 1.
+	// This replica itself counts towards f + 1.
 	l.acknowledged(l.r.self, m.Number)
 }
 
-// put stores a batch in its log, unless the batch was committed or is void.
+// put stores a batch in the log of its origin, unless the batch is committed or void.
 func (l *logs) put(m *Batch) {
 	all := &l.all[m.Origin]
 	all.succeed(protocol.IncarnationOf(m.Number))
 	g := all.of(m.Number)
 	if g == nil || g.ended || m.Number < g.first {
 		l.r.env.Mark(batchLate)
-		return // it was committed, or will never be
+		return // the batch was committed, or never will be
 	}
 	at := int(m.Number - g.first)
 	for len(g.batches) <= at {
 		g.batches = append(g.batches, nil)
 	}
-	// A batch can arrive twice: from its origin, and from a replica that passes it on.
+	// A batch can arrive twice: from its origin, and from another replica that passes it on.
 	if g.batches[at] == nil {
 		g.batches[at] = m
 		if l.r.wrong == arrivalOrder {
 			l.arrivals[m] = int32(len(l.arrivals))
 		}
 	}
-	// Dropped batches count as received: the prefix may have to skip over them first.
+	// Discarded batches count as received, so received may have to pass them first.
 	for g.received < g.first-1+uint64(len(g.batches)) && (g.received+1 < g.first || g.batches[g.received+1-g.first] != nil) {
 		g.received++
 	}
@@ -155,34 +156,34 @@ func (g *batchLog) get(number uint64) *Batch {
 }
 
 // receive handles a batch, sent by its origin or passed on by another replica. A replica that is behind neither stores
-// nor acknowledges it, because it would keep the batch permanently.
+// nor acknowledges the batch, because it would never discard it.
 func (l *logs) receive(from geo.NodeID, m *Batch) {
-	// A batch must not be acknowledged before this replica has joined: `begin` discards all logs, and Follow then requests
-	// the batches again.
+	// This replica must not acknowledge a batch before it has joined. rejoin.install discards all logs, and requests the
+	// batches again with Follow.
 	if int(m.Origin) >= l.r.nodes || m.Number == protocol.NumbersBefore(protocol.IncarnationOf(m.Number)) || l.r.epochs.behind || !l.r.rejoin.joined {
 		return
 	}
-	// The replica has every batch of its own incarnation; only its predecessor's batches can be missing.
+	// A replica has all batches of its own incarnation. Only its predecessor's batches can be missing.
 	if m.Origin == l.r.self && protocol.IncarnationOf(m.Number) >= l.r.incarnation {
 		return
 	}
 	l.put(m)
-	// Only a contiguous prefix is acknowledged, so that a proof covers all earlier batches (section 3.3).
+	// Acknowledge only a contiguous prefix, so that a proof covers all earlier batches (section 3.3).
 	if from == m.Origin {
 		l.r.env.Send(from, &Acknowledgement{l.all[from].received})
 	}
 	l.r.epochs.advance()
 }
 
-// acknowledged records that a replica has this replica's batches up to number. Once f + 1 replicas, including this one,
-// have them, they are available.
+// acknowledged records that a replica has this replica's batches up to number. The batches are available once f + 1
+// replicas have them, including this replica.
 func (l *logs) acknowledged(from geo.NodeID, number uint64) {
 	own := &l.all[l.r.self]
 	if number >= l.number {
-		return // no such batch was sent; the acknowledgement is invalid
+		return // no such batch was sent, so the acknowledgement is invalid
 	}
 	l.acknowledgements[from] = max(l.acknowledgements[from], number)
-	// A proof covers all earlier batches; these have one already.
+	// A proof covers all earlier batches, so these batches have a proof already.
 	if number <= own.proven {
 		return
 	}
@@ -212,12 +213,12 @@ func (l *logs) prove(origin geo.NodeID, number uint64) {
 	}
 	g.succeed(protocol.IncarnationOf(number))
 	g.proven = number
-	// A progress report will repeat the proof if no cut contains it by then.
+	// A progress report will repeat the proof, unless a cut contains these batches by then.
 	l.r.progress.expect()
 	l.r.coordinator.propose()
 }
 
-// uncut reports whether any batch with a proof is not in a cut yet.
+// uncut reports whether a batch with a proof is in no cut yet.
 func (l *logs) uncut() bool {
 	for i := range l.all {
 		if l.all[i].proven > l.all[i].cut {
@@ -227,12 +228,13 @@ func (l *logs) uncut() bool {
 	return false
 }
 
-// requested sends a replica the batches that it lacks, or reports that this replica will never have the first of them.
+// requested sends a replica the batches that it has requested. If this replica will never have the first of them, it
+// reports that instead.
 func (l *logs) requested(from geo.NodeID, m *Request) {
 	if int(m.Origin) >= l.r.nodes {
 		return
 	}
-	// It is enough to check the first batch: the requester can commit nothing without it.
+	// A check of the first batch suffices, because the requester can commit nothing without it.
 	if l.r.epochs.never(m.Origin, m.From) {
 		l.r.env.Send(from, &Forgotten{m.Origin, m.From})
 		return
@@ -253,7 +255,8 @@ func (l *logs) requested(from geo.NodeID, m *Request) {
 // drop discards the batches of a log up to number.
 func (l *logs) drop(origin geo.NodeID, number uint64) {
 	g := &l.all[origin]
-	// A cut that reaches a later incarnation has ended the earlier segments, so they are dropped completely.
+	// A cut that contains batches of a later incarnation has ended the earlier segments, so all their batches can be
+	// dropped.
 	for len(g.earlier) > 0 && protocol.IncarnationOf(g.earlier[0].received) < protocol.IncarnationOf(number) {
 		l.dropFrom(&g.earlier[0], number)
 		g.earlier = g.earlier[1:]

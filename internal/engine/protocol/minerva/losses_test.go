@@ -15,16 +15,17 @@ import (
 	"github.com/geobench/geobench/internal/engine/sim"
 )
 
-// Replicas are lost in sequence, each as soon as all live replicas report that every copy exists. Meanwhile one replica
-// is disconnected, from all replicas or from all but the first lost replica. Once all other replicas are new
-// incarnations, they have the transactions that it lacks only as effects in their rows. So they do not report full
-// replication until it has committed all transactions from before the first loss. It catches up when it is reconnected.
+// Replicas are lost one after another, each as soon as all live replicas report full replication. Meanwhile, one
+// replica is disconnected from all other replicas, or from all but the replica that is lost first. Once all other
+// replicas are new incarnations, they have the transactions that this replica lacks only as effects in their rows.
+// Therefore they must not report full replication until the disconnected replica has committed all transactions from
+// before the first loss. It catches up when it is reconnected.
 func TestLossesWaitForWhoIsCutOff(t *testing.T) {
 	t.Run("from all", func(t *testing.T) { lossesWait(t, 0, 1, 3, 4) })
 	t.Run("from all but one", func(t *testing.T) { lossesWait(t, 0, 3, 4) })
 }
 
-// lossesWait cuts the links between region 2 and the other regions.
+// lossesWait runs the test with the links between region 2 and the given regions cut.
 func lossesWait(t *testing.T, others ...geo.Region) {
 	const off = geo.Region(2)
 	delays := make([][]float64, 5)

@@ -15,7 +15,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Message kinds. Consensus has a separate kind.
+// Message kinds. Package consensus defines its own kind.
 const (
 	kindBatch = iota + 1
 	kindAcknowledgement
@@ -32,7 +32,7 @@ const (
 
 const (
 	maxNode = 1<<16 - 1
-	// maxNumber bounds the numbers of batches, transactions and epochs, so that their sums do not overflow.
+	// maxNumber bounds the numbers of batches, transactions and epochs, so that sums of two numbers do not overflow.
 	maxNumber = 1<<63 - 1
 )
 
@@ -41,7 +41,7 @@ var errNodes = errors.New("a state is not that of as many replicas")
 // Record is a transaction with the reads and writes of its optimistic execution (section 3.2).
 type Record struct {
 	Txn *txn.Transaction
-	// Unexecuted is set if the replica was in high-contention mode and has not executed the transaction.
+	// Unexecuted is set if the origin was in high-contention mode and has not executed the transaction.
 	Unexecuted bool
 	Reads      optimistic.Reads
 	Writes     []txn.WriteEntry
@@ -63,13 +63,13 @@ type Batch struct {
 	Number uint64
 	// First is the position of the batch's first transaction in the log, from 1.
 	First uint64
-	// Epoch is the last epoch that the replica had committed when it executed the first transaction of the batch.
+	// Epoch is the last epoch that the replica had committed when it appended the first transaction of the batch.
 	Epoch   uint64
 	Records []Record
 	size    int
 }
 
-// seal computes the size once the batch is complete.
+// seal computes m.size once the batch is complete, and returns m.
 func (m *Batch) seal() *Batch {
 	m.size = codec.SizeUvarint(uint64(m.Origin)) + codec.SizeUvarint(m.Number) + codec.SizeUvarint(m.First) +
 		codec.SizeUvarint(m.Epoch) + codec.SizeUvarint(uint64(len(m.Records)))
@@ -150,7 +150,7 @@ func decodeBatch(r *codec.Reader, procs *txn.Registry) (*Batch, error) {
 	return m, nil
 }
 
-// Acknowledgement reports that the sender has received all batches of the receiver up to and including Number.
+// Acknowledgement reports that the sender has received all batches of the receiver's log up to Number.
 type Acknowledgement struct{ Number uint64 }
 
 // Kind implements protocol.Message.
@@ -205,7 +205,7 @@ func (m *Request) String() string {
 	return fmt.Sprintf("wants batches %s to %s of %d", numbered(m.From), numbered(m.To), m.Origin)
 }
 
-// Forgotten answers a Request: the sender lacks the batch and will never have it.
+// Forgotten answers a Request: the sender lacks the requested batch and will never have it.
 type Forgotten struct {
 	Origin geo.NodeID
 	Number uint64
@@ -267,7 +267,7 @@ func readHeads(r *codec.Reader) Heads {
 	return h
 }
 
-// Cut is a consistent cut decided without consensus: see the parameter commit.
+// Cut is a consistent cut that the coordinator has decided without consensus: see the parameter commit.
 type Cut struct{ Heads Heads }
 
 // Kind implements protocol.Message.
@@ -302,7 +302,7 @@ func (m *Progress) String() string {
 	return fmt.Sprintf("has committed epoch %d, knows of proofs %v", m.Epoch, m.Proofs)
 }
 
-// Cuts sends a new incarnation the recent cuts, if cuts are decided without consensus.
+// Cuts sends a new incarnation the recent cuts, if the coordinator decides cuts without consensus.
 type Cuts struct{ State []byte }
 
 // Kind implements protocol.Message.
@@ -316,8 +316,8 @@ func (m *Cuts) AppendTo(b []byte) []byte { return codec.AppendBytes(b, m.State) 
 
 func (m *Cuts) String() string { return "the last cuts" }
 
-// Join requests rows. The sender is a new incarnation that knows the cuts after Epoch, so the rows must be of that
-// epoch or a later one.
+// Join requests rows. The sender is a new incarnation that knows only the cuts after Epoch, so it needs the rows of
+// that epoch or a later one.
 type Join struct{ Epoch uint64 }
 
 // Kind implements protocol.Message.
@@ -333,7 +333,7 @@ func (m *Join) String() string {
 	return fmt.Sprintf("wants the rows after epoch %d or a later one", m.Epoch)
 }
 
-// Follow requests the receiver's batches from a number on.
+// Follow requests the batches of the receiver's log from batch From on.
 type Follow struct{ From uint64 }
 
 // Kind implements protocol.Message.
@@ -349,7 +349,7 @@ func (m *Follow) String() string {
 	return fmt.Sprintf("wants the log from batch %s on", numbered(m.From))
 }
 
-// Followed reports that the sender has sent its batches up to Number; its log extends to Last.
+// Followed reports that the sender has sent its batches up to Number. The sender's log extends to Last.
 type Followed struct{ Number, Last uint64 }
 
 // Kind implements protocol.Message.
@@ -367,7 +367,7 @@ func (m *Followed) String() string {
 	return fmt.Sprintf("has sent its log up to batch %s of %s", numbered(m.Number), numbered(m.Last))
 }
 
-// numbered formats a number, with its incarnation unless that is the first.
+// numbered formats a number, together with its incarnation unless that is 0.
 func numbered(number uint64) string {
 	if i := protocol.IncarnationOf(number); i > 0 {
 		return fmt.Sprintf("%d.%d", i, number-protocol.NumbersBefore(i))

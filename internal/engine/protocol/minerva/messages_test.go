@@ -16,7 +16,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/protocoltest"
 )
 
-// sampleMessages has every kind of message, empty and full.
+// sampleMessages has messages of every kind, empty and full.
 func sampleMessages() map[string]protocol.Message {
 	k, ordered := simload.Key(300), simload.GroupKey(3, 9)
 	return map[string]protocol.Message{
@@ -63,7 +63,7 @@ func TestCodec(t *testing.T) {
 	}
 }
 
-// Bodies that no message has are refused.
+// The decoder refuses bodies that are no valid encoding of a message.
 func TestRefusedMessages(t *testing.T) {
 	for name, m := range map[string]protocol.Message{
 		"a range of no group": (&Batch{Records: []Record{{Txn: simload.Txn(1, "r1"), Reads: optimistic.Reads{

@@ -1,36 +1,36 @@
 // Package minerva is a multi-leader database that executes before it orders: Minerva (Y. Mao et al., Epoch-based
 // Optimistic Concurrency Control in Geo-replicated Databases, PACMMOD 4(2), article 175, 2026). Every replica holds all
-// rows, accepts transactions and executes them immediately; their reads and writes are sent in batches to all other
+// rows, accepts transactions and executes them immediately. It sends their reads and writes in batches to all other
 // replicas. A consistent cut through the logs of batches, agreed on once per epoch, determines the transactions to
-// commit. Then every replica independently finds the same conflicting transactions: these are re-executed, and all
-// others are committed without re-execution.
+// commit. Then every replica independently finds the same conflicting transactions. It re-executes these, and commits
+// all others without re-execution.
 //
 // Local execution (local.go, section 3.2). A transaction reads the rows of the last committed epoch and the uncommitted
 // writes of the replica's earlier transactions. Transactions of one replica therefore do not conflict with each other.
 // Transactions that read from each other form a chain.
 //
-// Dissemination (logs.go, section 3.3). A replica sends a batch when the batch is full, or some time after the previous
-// batch. Once f other replicas have acknowledged a batch, the replica broadcasts a proof of availability, which covers
-// the batch and all batches before it.
+// Dissemination (logs.go, section 3.3). A replica sends a batch when the batch is full, or when some time has passed
+// after the previous batch. Once f other replicas have acknowledged a batch, the replica broadcasts a proof of
+// availability, which covers the batch and all batches before it.
 //
 // Global commit (coordinator.go, section 3.4). The coordinator, which is the leader of a Raft group of all replicas,
-// proposes the heads of the logs that have proofs. An epoch consists of the batches between two consecutive cuts. A
-// replica requests the batches that it lacks.
+// proposes a cut: the last batch with a proof in each log. An epoch consists of the batches between two consecutive
+// cuts. A replica requests batches of the cut that it lacks.
 //
-// Validation and re-execution (epoch.go, conflicts.go, sections 3.5 and 3.6). A chain is stale if a row that it read
-// was changed by an earlier epoch, or if it depends on a re-executed transaction. Among the remaining chains, chains of
-// different replicas conflict if they use the same row and one of them writes it. The heaviest independent set of
-// chains is committed (package mwis). All other transactions are re-executed, in the order of replicas and of their
-// logs. Clients are answered only after that, because even a procedure's abort depends on its reads.
+// Validation and re-execution (epoch.go, conflicts.go, sections 3.5 and 3.6). A chain is stale if an earlier epoch has
+// changed a row that it read, or if it depends on a re-executed transaction. Among the remaining chains, two chains of
+// different replicas conflict if both use the same row and one of them writes it. The heaviest independent set of
+// chains is committed (package mwis). All other transactions are re-executed, replica by replica and in log order.
+// Clients are answered only after that, because even a procedure's abort depends on its reads.
 //
-// Lost replicas rejoin as new incarnations (rejoin.go), which the paper does not cover.
+// Rejoin (rejoin.go). Lost replicas rejoin as new incarnations. The paper does not cover this.
 //
-// Deterministic locks. The paper re-executes under Calvin's locks, on several threads. The result equals a serial
-// execution in the order of the lock requests. A state machine has one thread and executes in that order, without
-// locks. It need not know in advance which rows a procedure will use.
+// Deterministic locks. The paper re-executes with Calvin's locks, on several threads. The result equals a serial
+// execution in the order of the lock requests. A replica here is a state machine with one thread: it executes in that
+// order, without locks. It need not know in advance which rows a procedure will use.
 //
-// Ranges. A scan is recorded as the range that the procedure has examined, with the committed rows in it. It is stale
-// if the range contains another row at validation, and it conflicts with every write in the range, including inserts.
+// Ranges. A scan is recorded as the range that the procedure has examined, with the committed rows in it. The scan is
+// stale if the range contains another row at validation. It conflicts with every write in the range, including inserts.
 // This excludes phantoms (package optimistic).
 //
 // Correctness. The paper clears the uncommitted state at each epoch. A transaction executed after that would not see
@@ -39,8 +39,8 @@
 // it is certain that their transaction will be re-executed.
 //
 // Partitions. A replica in the paper is one unit with all rows, in one region. Here every node is such a replica,
-// whatever its partition. The partition of a transaction's first row selects the node of the region that executes it.
-// Consequently, f counts nodes.
+// regardless of its partition. The partition of a transaction's first row selects the node of the region that executes
+// it. Consequently, f counts nodes.
 package minerva
 
 import (
@@ -137,8 +137,8 @@ var Engine = &protocol.Engine{
 const RoleCoordinator = "coordinator"
 
 // promises is Engine.Isolation. Epochs are committed in one order, and a transaction is in a later epoch than every
-// transaction that was answered before it was submitted. A snapshot is the state at the end of an epoch, possibly not
-// the last one.
+// transaction that was answered before it was submitted. A snapshot read may miss the latest epochs, because it reads
+// the state after the last epoch that this replica has committed.
 func promises(p protocol.Params) isolation.Level {
 	if p.Word("reads") == readsSnapshot {
 		return isolation.Serializable
@@ -153,15 +153,15 @@ func tolerates(t *geo.Topology, p protocol.Params) protocol.Tolerance {
 	if p.Word("commit") == commitProposed && len(s.Regions) > 0 {
 		s.Regions = s.Regions[1:]
 	}
-	// A member that campaigns without success doubles its wait before the next campaign.
+	// A group member whose campaign fails doubles its wait before the next campaign.
 	rtt := t.LongestRTT()
 	s.Settles = 8*electionAfter(p, rtt) + 10*rtt
 	s.Answers = protocol.InTime(rtt+p.Duration("epoch")) + p.Duration("batchTimeout")
 	return s
 }
 
-// replaces is Engine.Replaces: every replica, if the remaining replicas are a majority. A coordinator that proposes
-// cuts without consensus cannot be replaced.
+// replaces is Engine.Replaces: every replica can be replaced if the remaining replicas are a majority. The exception is
+// a coordinator that decides cuts without consensus.
 func replaces(t *geo.Topology, p protocol.Params) (all []geo.NodeID) {
 	// Of two replicas, the remaining one is not a majority.
 	if t.Nodes() < 3 {
@@ -306,9 +306,9 @@ func (r *Replica) Roles() []string {
 }
 
 // Pending implements protocol.Replica. It counts this replica's unanswered transactions and its uncommitted epochs. It
-// adds one if a batch with a proof is in no cut, and one if a live replica has not reported this replica's epochs as
-// committed. A replica that is behind is never quiescent: its rows differ from the rows of other replicas and must not
-// be compared with them. A new incarnation without rows is not quiescent either.
+// adds one for each of these conditions: a batch with a proof is in no cut, or a live replica has not reported this
+// replica's epochs as committed. A replica that is behind is never quiescent: its rows differ from the rows of other
+// replicas and must not be compared with them. A new incarnation without rows is not quiescent either.
 func (r *Replica) Pending() int {
 	if r.epochs.behind {
 		return 1
@@ -329,8 +329,8 @@ func (r *Replica) Pending() int {
 // Lags implements protocol.Straggler.
 func (r *Replica) Lags() bool { return r.epochs.behind }
 
-// Steps implements protocol.StepCounter. A step of the conflict graph or the solver takes 60 to 90 ns in BenchmarkEpoch, a
-// third of the time that a simulator charges for a step.
+// Steps implements protocol.StepCounter. A step of the conflict graph or the solver takes 60 to 90 ns in
+// BenchmarkEpoch. That is a third of the time that a simulator charges for a step.
 func (r *Replica) Steps() int64 { return (r.epochs.conflicts.steps + r.epochs.solved.Steps) / 3 }
 
 // Readings implements protocol.Replica.

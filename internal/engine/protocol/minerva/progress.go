@@ -7,20 +7,20 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// progress exchanges progress reports between replicas. From them a replica learns which batches no replica will
-// request any more (section 4, garbage collection), and whether live replicas have not committed its epochs yet. The
-// reports also carry proofs of availability, so that a proof reaches the coordinator even if its sender is lost before
-// it has notified all replicas.
+// progress exchanges progress reports between replicas. A replica learns from them which batches no replica will
+// request any more (section 4, garbage collection), and whether all live replicas have committed its epochs. The
+// reports also carry proofs of availability. A proof thus reaches the coordinator even if its sender is lost before it
+// has notified all replicas.
 type progress struct {
 	r       *Replica
-	epochs  []uint64        // last epoch reported, by replica
+	epochs  []uint64        // last epoch that each replica has reported as committed
 	heard   []time.Duration // time of the last message, by replica
-	told    uint64          // the last epoch that this replica has reported
+	told    uint64          // last epoch that this replica has reported as committed
 	waiting bool            // the progress timer is set
 	proofs  Heads           // proven heads at the last tick
 }
 
-// tellEvery is the time between two progress reports.
+// tellEvery is the interval between two progress reports.
 const tellEvery = 200 * time.Millisecond
 
 func (p *progress) init(r *Replica) {
@@ -32,8 +32,8 @@ func (p *progress) init(r *Replica) {
 	}
 }
 
-// excuse is the silence up to which a replica counts as live. It is longer than the election of a coordinator and the
-// first message after it take.
+// excuse is the silence up to which a replica counts as live. It is longer than the election of a coordinator plus the
+// delay of the first message after the election.
 func (p *progress) excuse() time.Duration { return 3 * p.r.coordinator.election }
 
 func (p *progress) hear(n geo.NodeID) { p.heard[n] = p.r.env.Now() }
@@ -41,8 +41,8 @@ func (p *progress) hear(n geo.NodeID) { p.heard[n] = p.r.env.Now() }
 // lives reports whether this replica has received a message from replica n within excuse.
 func (p *progress) lives(n geo.NodeID) bool { return p.r.env.Now()-p.heard[n] < p.excuse() }
 
-// replaced resets the progress of replica n, whose predecessor's epochs are lost, and sends the new incarnation this
-// replica's progress.
+// replaced resets the progress of replica n, because its predecessor's commits are lost. It sends the new incarnation
+// this replica's progress.
 func (p *progress) replaced(n geo.NodeID) {
 	p.hear(n)
 	p.epochs[n] = 0
@@ -53,7 +53,7 @@ func (p *progress) replaced(n geo.NodeID) {
 	p.r.env.Send(n, &Progress{p.r.epochs.committed, proofs})
 }
 
-// expect sets the timer for the next report, unless it is set.
+// expect sets the timer for the next report, unless the timer is set already.
 func (p *progress) expect() {
 	if !p.waiting && p.r.nodes > 1 {
 		p.waiting = true
@@ -68,7 +68,7 @@ func (p *progress) tell() {
 	late, uncut := false, false
 	for n := range p.proofs {
 		g := &p.r.logs.all[n]
-		// A proof that is younger than one tick is probably on its way to the coordinator already; only an older one is
+		// A proof that is younger than one tick is probably still in flight to the coordinator, so only older proofs are
 		// repeated.
 		late = late || p.proofs[n] > g.cut
 		uncut = uncut || g.proven > g.cut
@@ -82,7 +82,7 @@ func (p *progress) tell() {
 		m := &Progress{p.told, append(Heads(nil), p.proofs...)}
 		p.r.others(func(n geo.NodeID) { p.r.env.Send(n, m) })
 	}
-	// The next tick repeats proofs that are still in no cut then.
+	// The next tick repeats proofs that no cut contains by then.
 	if uncut {
 		p.expect()
 	}
@@ -101,7 +101,7 @@ func (p *progress) receive(from geo.NodeID, m *Progress) {
 	p.collect()
 }
 
-// ahead reports whether a live replica has not yet reported this replica's last epoch as committed.
+// ahead reports whether some live replica has not yet reported this replica's last epoch as committed.
 func (p *progress) ahead() bool {
 	for n, e := range p.epochs {
 		if geo.NodeID(n) != p.r.self && e < p.r.epochs.committed && p.lives(geo.NodeID(n)) {
@@ -111,7 +111,8 @@ func (p *progress) ahead() bool {
 	return false
 }
 
-// collect discards the cuts and batches that all replicas have committed, and the oldest ones above the limits.
+// collect discards the cuts and batches that all replicas have committed. Above the limits, it also discards the oldest
+// ones.
 func (p *progress) collect() {
 	low := p.r.epochs.committed
 	for n, e := range p.epochs {

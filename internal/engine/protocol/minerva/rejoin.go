@@ -19,22 +19,25 @@ import (
 //
 // Its log continues after all batches of its predecessor that any replica may have: the numbers of its batches and
 // transactions start at 2^40 times the incarnation. A replica that learns of the incarnation treats the number before
-// its first batch as proven, so that a cut soon contains it. Cuts only grow. Batches of the predecessor that are in no
-// cut by then will never be in one, even with proofs: they are void at all replicas.
+// the incarnation's first batch as proven, so that a cut soon contains that number. Cuts only grow. Batches of the
+// predecessor that are in no cut by then will never be in one, even with proofs: they are void at all replicas.
 //
-// The new incarnation receives the cuts from the Raft group, or from the coordinator that proposes cuts without
-// consensus. Another replica sends it the rows as of some epoch. From then on it follows the other replicas' logs: it
+// The new incarnation receives the cuts from the Raft group, or from the coordinator that decides cuts without
+// consensus. Another replica sends it the rows as of some epoch. After that, it follows the other replicas' logs: it
 // asks each replica for its batches after that epoch, including batches that its predecessor has acknowledged.
 //
-// All copies are complete again when three conditions hold. First, the new incarnation has these batches, so that f + 1
-// replicas have all proven batches again. Second, all replicas have committed the epoch that it started with, so no
-// replica asks it for batches that it only knows by their effects. Third, all replicas have committed the cuts that
-// void its predecessor's batches, so no replica asks for these any more.
+// All copies are complete again when three conditions hold:
+//
+//   - The new incarnation has these batches, so that f + 1 replicas have all proven batches again.
+//   - All replicas have committed the epoch of the new incarnation's initial rows, so no replica asks it for earlier
+//     batches, which it does not have.
+//   - All replicas have committed the cuts that void its predecessor's batches, so no replica asks for void batches any
+//     more.
 
 const (
 	// followBytes bounds the bytes of its log that a replica sends in response to one Follow.
 	followBytes = 4 << 20
-	// installRows is the number of rows that a new incarnation installs per step; it handles messages between steps.
+	// installRows is the number of rows that a new incarnation installs per step. It handles messages between steps.
 	installRows = 500
 )
 
@@ -42,18 +45,18 @@ const (
 type rejoin struct {
 	r            *Replica
 	incarnations []uint32 // by replica
-	// goals are, by replica, the epoch at which a new incarnation has caught up: unknownGoal until it has rows, 0 once it
-	// has caught up.
+	// goals holds, by replica, the epoch at which a new incarnation has caught up: unknownGoal until it has rows, and 0
+	// once it has caught up.
 	goals  []uint64
 	sender *statetransfer.Sender
 
 	// The following fields are used only if this replica is a new incarnation. joined is set once it has installed the
-	// rows of epoch began. ready is the last epoch agreed on at that time: the replica has caught up once it has
+	// rows of epoch began. ready is the last epoch that was agreed on at that time: the replica has caught up once it has
 	// committed ready.
 	joined   bool
 	began    uint64
 	ready    uint64
-	followed []bool // by replica: received all of its log up to the end that its last Followed reported
+	followed []bool // by replica: its log was received up to the end that its last Followed reported
 	asked    geo.NodeID
 	asks     int           // number of requests sent
 	at       time.Duration // time of the last request or received piece
@@ -71,7 +74,7 @@ const (
 
 const unknownGoal = math.MaxUint64
 
-// rows are the rows of a replica after an epoch, with all other state that the next epochs depend on.
+// rows are the rows of a replica after an epoch, with all other state that later epochs depend on.
 type rows struct {
 	epoch uint64
 	tail  Heads
@@ -103,14 +106,14 @@ func (r *Replica) Replaced(n geo.NodeID, incarnation uint32) {
 	r.rejoin.replaced(n, incarnation)
 }
 
-// replaced discards the reports of replica n's predecessor, and repeats to the new incarnation the reports that the
-// predecessor received.
+// replaced discards the reports of replica n's predecessor. It repeats to the new incarnation the reports that the
+// predecessor has received from this replica.
 func (j *rejoin) replaced(n geo.NodeID, incarnation uint32) {
 	r := j.r
 	j.incarnations[n], j.goals[n], j.followed[n] = incarnation, unknownGoal, true
 	j.sender.Cancel(n)
-	// The new incarnation has none of the batches that its predecessor acknowledged, so they no longer count towards f +
-	// 1.
+	// The new incarnation has none of the batches that its predecessor has acknowledged, so they no longer count towards a
+	// proof.
 	r.logs.acknowledgements[n] = 0
 	clear(r.epochs.discarded[n])
 	r.progress.replaced(n)
@@ -119,15 +122,15 @@ func (j *rejoin) replaced(n geo.NodeID, incarnation uint32) {
 	r.logs.prove(n, protocol.NumbersBefore(incarnation))
 }
 
-// reported records the last epoch that replica n has committed, to find out when a new incarnation has caught up.
+// reported records the last epoch that replica n has committed, to detect when a new incarnation has caught up.
 func (j *rejoin) reported(n geo.NodeID, epoch uint64) {
 	// A new incarnation reports epoch 0 until it has rows.
 	if epoch == 0 || j.goals[n] == 0 {
 		return
 	}
 	if j.goals[n] == unknownGoal {
-		// Its first report with an epoch shows that it has rows. From there on it keeps up once it has committed what this
-		// replica has by now.
+		// The first report with an epoch shows that the new incarnation has rows. It has caught up once it has committed all
+		// epochs that this replica has committed now.
 		j.goals[n] = j.r.epochs.committed
 	}
 	if epoch >= j.goals[n] {
@@ -135,7 +138,7 @@ func (j *rejoin) reported(n geo.NodeID, epoch uint64) {
 	}
 }
 
-// awaited reports whether a live new incarnation has not caught up.
+// awaited reports whether this replica waits for a live new incarnation that has not caught up.
 func (j *rejoin) awaited() bool {
 	for n, goal := range j.goals {
 		if goal > 0 && j.r.progress.lives(geo.NodeID(n)) {
@@ -149,17 +152,17 @@ func (j *rejoin) awaited() bool {
 func (r *Replica) FullyReplicated() bool { return r.rejoin.whole() && r.coordinator.whole() }
 
 // whole reports whether all logs and rows have their full number of copies again, as far as this replica knows. See the
-// three conditions above.
+// three conditions at the top of this file.
 func (j *rejoin) whole() bool {
 	r, e := j.r, &j.r.epochs
 	if !j.joined || e.behind {
 		return false
 	}
-	// Below began, this replica has no batches to send; before succession, some replica may still request void batches.
+	// This replica cannot send batches before began. Before succession, some replica may still request void batches.
 	least := max(j.began, e.succession)
 	for n, i := range j.incarnations {
 		switch {
-		// The cut that voids the predecessor's batches is not agreed on yet, or the new incarnation has not caught up.
+		// Either the cut that voids the predecessor's batches is not agreed on yet, or the new incarnation has not caught up.
 		case e.head[n] < protocol.NumbersBefore(i), j.goals[n] > 0:
 			return false
 		case geo.NodeID(n) == r.self:
@@ -173,7 +176,7 @@ func (j *rejoin) whole() bool {
 	return true
 }
 
-// fire handles joinTimer; what is its Timer.Arg.
+// fire handles joinTimer. what is the timer's Arg.
 func (j *rejoin) fire(what uint64) {
 	if what == askTimer {
 		j.ask()
@@ -183,8 +186,8 @@ func (j *rejoin) fire(what uint64) {
 	j.install()
 }
 
-// refuses reports whether this replica must refuse transactions: it has no rows yet, or is so far from caught up that
-// commits would take long.
+// refuses reports whether this replica must refuse transactions. It must if it has no rows yet, or if it is so far
+// behind that commits would take long.
 func (j *rejoin) refuses() bool { return !j.joined || j.r.epochs.committed < j.ready }
 
 // later sets the timer for the next request for rows.
@@ -192,8 +195,8 @@ func (j *rejoin) later() {
 	j.r.env.After(j.r.longest+fetchAfter, protocol.Timer{Kind: joinTimer})
 }
 
-// ask requests rows from the next replica, unless a transfer is in progress. It does not ask before the replica
-// receives all later cuts, because rows are useless without them.
+// ask requests rows from the next replica, unless a transfer is in progress. It makes no request until this replica
+// will receive all later cuts, because rows are useless without them.
 func (j *rejoin) ask() {
 	if j.joined {
 		return
@@ -204,22 +207,22 @@ func (j *rejoin) ask() {
 	}
 }
 
-// due reports whether to send a request: no rows are being installed, and either no replica has been asked or the last
-// one is silent.
+// due reports whether to send a request: no rows are being installed, and either no replica was asked before or the
+// last one asked is silent.
 func (j *rejoin) due() bool {
 	if j.rows != nil {
 		return false
 	}
 	patience := j.r.longest + fetchAfter
-	// A transfer that has started gets more time than a request without any reply.
+	// A started transfer gets more time than a request without any reply.
 	if j.coming {
 		patience = statetransfer.Patience
 	}
 	return j.asked == j.r.self || j.r.env.Now()-j.at >= patience
 }
 
-// askNext requests rows from the other replicas in turn, with the coordinator last: while the coordinator prepares a
-// large state, no replica can commit.
+// askNext requests rows from the other replicas in turn, and from the coordinator last: while the coordinator prepares
+// a large state, no replica can commit.
 func (j *rejoin) askNext() {
 	var order []geo.NodeID
 	leader, known := j.r.coordinator.leader()
@@ -233,13 +236,14 @@ func (j *rejoin) askNext() {
 	}
 	j.asked, j.at, j.coming = order[j.asks%len(order)], j.r.env.Now(), false
 	j.asks++
-	// The first cut that this replica has follows the rows of the epoch before it. Older rows lack a cut in between.
+	// The rows must be of the epoch before this replica's first cut, or of a later epoch. With older rows, a cut would be
+	// missing in between.
 	j.r.env.Send(j.asked, &Join{max(j.r.epochs.first, 1) - 1})
 }
 
 // join handles another replica's request for rows.
 func (j *rejoin) join(from geo.NodeID, m *Join) {
-	// Rows older than the requester's first cut are useless: it could not commit the epochs in between.
+	// Rows older than the requester's first cut are useless: the requester could not commit the epochs in between.
 	if e := &j.r.epochs; !j.joined || e.behind || e.committed < m.Epoch {
 		j.r.env.Mark(rowsRefused)
 	} else if !j.sender.Busy(from) {
@@ -268,14 +272,14 @@ func (j *rejoin) piece(from geo.NodeID, m *statetransfer.Piece) {
 	j.install()
 }
 
-// install installs the next portion of the received rows, once the cut of their epoch is known. After the last portion
-// the replica joins.
+// install installs the next portion of the received rows, once the cut of their epoch is known. After the last portion,
+// the replica has joined.
 func (j *rejoin) install() {
 	s, e := j.rows, &j.r.epochs
 	switch {
 	case s == nil || s.epoch > e.agreedCuts:
 		return
-	case s.epoch+1 < e.first: // the cuts that follow the rows are discarded here
+	case s.epoch+1 < e.first: // this replica does not have the cuts that follow the rows
 		j.rows = nil
 		return
 	case j.stepping:
@@ -289,8 +293,8 @@ func (j *rejoin) install() {
 	j.rows = nil
 	j.joined, j.began, j.ready = true, s.epoch, e.agreedCuts
 	e.begin(s)
-	// The replica must receive every log after the epoch again: senders do not resend batches that its predecessor
-	// acknowledged.
+	// This replica must receive every log after the epoch again, because senders do not resend batches that the
+	// predecessor acknowledged.
 	clear(j.followed)
 	j.r.others(func(n geo.NodeID) { j.r.env.Send(n, &Follow{e.tail[n] + 1}) })
 	j.r.progress.expect()
@@ -311,7 +315,7 @@ func (l *logs) follow(from geo.NodeID, m *Follow) {
 	l.r.env.Send(from, &Followed{Number: n - 1, Last: g.received})
 }
 
-// follows records up to which batch a log was received, and requests the following batches if there are any.
+// follows records the number up to which a log was received, and requests the following batches if there are any.
 func (j *rejoin) follows(from geo.NodeID, m *Followed) {
 	if j.followed[from] = m.Number >= m.Last; !j.followed[from] {
 		j.r.env.Send(from, &Follow{m.Number + 1})
@@ -349,8 +353,8 @@ func readState(data []byte, nodes int) (*rows, error) {
 	return s, r.Err()
 }
 
-// put puts the next rows into a store, at most installRows, and reports whether there are more. Its first call deletes
-// all rows of the store, which may stem from an abandoned installation.
+// put puts the next rows into a store, at most installRows, and reports whether more rows follow. The first call
+// deletes all rows of the store, which may stem from an abandoned installation.
 func (s *rows) put(to *store.Hash) (more bool) {
 	if !s.begun {
 		s.begun = true
@@ -365,7 +369,7 @@ func (s *rows) put(to *store.Hash) (more bool) {
 	return s.rest.Len() > 0 && s.rest.Err() == nil
 }
 
-// begin continues from the epoch whose rows are in the store. It queues the later cuts, which are all known.
+// begin continues with the epoch after the installed rows. It queues all later cuts that are known.
 func (e *epochs) begin(s *rows) {
 	e.committed, e.tail, e.again = s.epoch, s.tail, s.again
 	e.queue = queue.Queue[Heads]{}
@@ -383,7 +387,7 @@ func (e *epochs) begin(s *rows) {
 	}
 }
 
-// of returns the segment that contains number, or nil if it was discarded.
+// of returns the segment that contains number. It returns nil if there is no such segment.
 func (g *batchLog) of(number uint64) *segment {
 	i := protocol.IncarnationOf(number)
 	if protocol.IncarnationOf(g.received) == i {
@@ -411,8 +415,8 @@ func (g *batchLog) open(incarnation uint32) {
 	if g.of(protocol.NumbersBefore(incarnation)) != nil {
 		return
 	}
-	// The log may have skipped the incarnation, when this replica learned of a later one first. Segments stay sorted by
-	// incarnation.
+	// The log may have skipped the incarnation because this replica learned of a later incarnation first. Segments stay
+	// sorted by incarnation.
 	at := 0
 	for at < len(g.earlier) && protocol.IncarnationOf(g.earlier[at].received) < incarnation {
 		at++
@@ -420,11 +424,11 @@ func (g *batchLog) open(incarnation uint32) {
 	g.earlier = slices.Insert(g.earlier, at, segment{first: protocol.NumbersBefore(incarnation) + 1, received: protocol.NumbersBefore(incarnation)})
 }
 
-// end ends the segment of batch last with that batch. It reports whether it discarded later batches.
+// end ends the segment of batch last with that batch. It reports whether it has discarded later batches.
 func (g *batchLog) end(last uint64) bool {
 	s := g.of(last)
 	s.ended, s.last, s.received = true, last, min(s.received, last)
-	// The segment may already start after last, if all of its batches were dropped; then nothing is kept.
+	// If all batches of the segment were dropped, the segment may already start after last. Then nothing is kept.
 	keep := min(len(s.batches), int(max(last+1, s.first)-s.first))
 	void := keep < len(s.batches)
 	clear(s.batches[keep:])
@@ -432,10 +436,11 @@ func (g *batchLog) end(last uint64) bool {
 	return void
 }
 
-// restart discards the log, which then continues after batch last.
+// restart discards all batches. The log then continues after batch last.
 func (g *batchLog) restart(last uint64) {
 	known := protocol.IncarnationOf(g.received)
 	g.earlier, g.segment = nil, segment{first: last + 1, received: last}
-	// last may belong to an earlier incarnation than the latest known one; batches of the latest are still accepted.
+	// last may belong to an earlier incarnation than the latest known one. Batches of the latest incarnation are still
+	// accepted.
 	g.succeed(known)
 }

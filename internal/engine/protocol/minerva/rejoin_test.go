@@ -13,7 +13,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// reborn returns incarnation 1 of replica self of three, after Start.
+// reborn returns incarnation 1 of replica self of three replicas, after Start.
 func reborn(t *testing.T, self geo.NodeID, given map[string]string) (*Replica, *world) {
 	t.Helper()
 	r, w := incarnation(t, self, 1, store.NewHash(), given)
@@ -21,7 +21,8 @@ func reborn(t *testing.T, self geo.NodeID, given map[string]string) (*Replica, *
 	return r, w
 }
 
-// joins transfers the rows of a peer to a new incarnation that the peer knows.
+// joins transfers the rows of a peer to new incarnation r, whose loss the peer already knows. w is the peer's
+// environment.
 func joins(t *testing.T, r *Replica, peer *Replica, w *world) {
 	t.Helper()
 	w.sent = nil
@@ -34,7 +35,7 @@ func joins(t *testing.T, r *Replica, peer *Replica, w *world) {
 	}
 }
 
-// agree makes replicas agree on cuts.
+// agree makes replicas agree on a cut.
 func agree(cut Heads, all ...*Replica) {
 	for _, r := range all {
 		r.epochs.agreed(cut)
@@ -46,8 +47,8 @@ func row(r *Replica, n uint64) int64 {
 	return simload.Value(rec)
 }
 
-// All replicas can be replaced if the remaining replicas are a majority, except the first replica if it proposes cuts
-// without consensus.
+// All replicas can be replaced if the remaining replicas are a majority. The exception is the first replica if it
+// decides cuts without consensus.
 func TestReplaces(t *testing.T) {
 	for name, tc := range map[string]struct {
 		partitions int
@@ -72,7 +73,7 @@ func TestReplaces(t *testing.T) {
 }
 
 // A cut may contain the number before the first batch of a lost replica's next incarnation. Batches of the lost replica
-// in no cut by then are void: for replicas that have them and proofs of them, for replicas that lack them, and for
+// that are in no cut by then are void: at replicas that have them and their proofs, at replicas that lack them, and at
 // replicas that receive them later. A later cut, proposed by a coordinator that knew less, does not restore them.
 func TestBatchesOfThePredecessorAreVoid(t *testing.T) {
 	old, lost := alone(t, 1, nil)
@@ -96,7 +97,7 @@ func TestBatchesOfThePredecessorAreVoid(t *testing.T) {
 	c.Receive(0, lost.batches[2])
 
 	next, new := reborn(t, 1, nil)
-	next.Replaced(0, 0) // it would ignore a first incarnation
+	next.Replaced(0, 0) // the replica ignores a report of incarnation 0
 	agree(Heads{0, 1, 0}, next)
 	agree(Heads{0, protocol.NumbersBefore(1), 0}, next)
 	joins(t, next, a, a.env.(*world))
@@ -130,7 +131,7 @@ func TestBatchesOfThePredecessorAreVoid(t *testing.T) {
 }
 
 // All replicas commit the batches of a lost replica that are in a cut. This includes replicas that receive the batches
-// later from other replicas, such as the new incarnation. The new incarnation does not answer requests to its
+// later from other replicas, for example the new incarnation. The new incarnation does not answer clients of its
 // predecessor.
 func TestCutBatchesOfThePredecessorAreCommitted(t *testing.T) {
 	old, lost := alone(t, 1, nil)
@@ -170,8 +171,8 @@ func TestCutBatchesOfThePredecessorAreCommitted(t *testing.T) {
 	}
 }
 
-// A batch that only the predecessor has acknowledged no longer has f + 1 copies: the new incarnation must acknowledge
-// it, too.
+// A batch that only the predecessor has acknowledged no longer has f + 1 copies. The new incarnation must acknowledge
+// the batch, too.
 func TestAcknowledgementsOfThePredecessorDoNotCount(t *testing.T) {
 	p, _ := Engine.Resolve(nil)
 	w, topology, rows := &world{}, simload.ThreeRegions(2), store.NewHash()
@@ -190,9 +191,9 @@ func TestAcknowledgementsOfThePredecessorDoNotCount(t *testing.T) {
 	}
 }
 
-// A new incarnation neither stores nor acknowledges batches before it has rows, and accepts no transactions. Then it
-// requests the later parts of the logs and commits the same state as the other replicas: it knows which earlier
-// transactions were re-executed.
+// Before a new incarnation has rows, it neither stores nor acknowledges batches, and accepts no transactions. After
+// that, it requests the later parts of the logs and commits the same state as the other replicas, because it knows
+// which earlier transactions were re-executed.
 func TestJoin(t *testing.T) {
 	given := map[string]string{"acrossEpochs": acrossValid}
 	a, w := alone(t, 0, given)
@@ -203,7 +204,7 @@ func TestJoin(t *testing.T) {
 	}
 	a.Receive(2, other)
 	agree(Heads{0, 0, 1}, a)
-	agree(Heads{2, 0, 1}, a) // the second one is re-executed; the third one has read from it
+	agree(Heads{2, 0, 1}, a) // the second transaction is re-executed, and the third has read from it
 	if len(a.epochs.again[0]) == 0 {
 		t.Fatal("nothing is executed again")
 	}
@@ -248,7 +249,7 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// Without consensus, the coordinator sends a new incarnation the cuts that it may need, and then all later cuts.
+// Without consensus, the coordinator sends a new incarnation the cuts that it may need, followed by all later cuts.
 func TestCutsByOnesWord(t *testing.T) {
 	given := map[string]string{"commit": commitProposed}
 	a, w := alone(t, 0, given)
@@ -277,7 +278,8 @@ func TestCutsByOnesWord(t *testing.T) {
 	}
 }
 
-// Rows are installed once the cuts up to their cut are known, but not if the later cuts have been discarded.
+// A new incarnation installs rows once it knows the cuts up to the rows' epoch, but not if the cuts after that epoch
+// have been discarded.
 func TestRowsAndCuts(t *testing.T) {
 	a, w := alone(t, 0, nil)
 	for i := range uint64(5) {
@@ -325,7 +327,7 @@ func TestRowsAndCuts(t *testing.T) {
 }
 
 // Rows are installed in portions. If the later cuts are discarded before all rows are installed, rows of a later epoch
-// replace them, without a trace of the earlier rows.
+// replace the installed rows completely.
 func TestRowsAreTakenInSteps(t *testing.T) {
 	a, w := alone(t, 0, nil)
 	simload.Fill(simload.ThreeRegions(1), 3*installRows-1, 10, func(geo.NodeID) store.Store { return a.store })
@@ -403,8 +405,8 @@ func TestRefusedUntilCaughtUp(t *testing.T) {
 	}
 }
 
-// A new incarnation requests rows from one replica after another. It asks the next replica if one is silent for longer
-// than a round trip, or stops in the middle of a transfer.
+// A new incarnation requests rows from one replica after another. It asks the next replica if the last one is silent
+// for longer than a round trip, or stops in the middle of a transfer.
 func TestRowsAreAskedFor(t *testing.T) {
 	r, w := reborn(t, 1, nil)
 	r.rejoin.ask()
@@ -458,7 +460,8 @@ func TestFollow(t *testing.T) {
 }
 
 // All copies exist when a new incarnation has rows and all batches that its predecessor has acknowledged. In addition,
-// all replicas must have committed the epoch that it started with and the cut that voids its predecessor's batches.
+// all replicas must have committed the epoch of the new incarnation's initial rows, and the cut that voids its
+// predecessor's batches.
 func TestWhole(t *testing.T) {
 	a, w := alone(t, 0, nil)
 	epoch(a, w, 1, "a1+1")
@@ -524,8 +527,8 @@ func TestWhole(t *testing.T) {
 	}
 }
 
-// Batches that other replicas have committed are kept for a new incarnation until it has caught up, regardless of their
-// size.
+// Batches that the other replicas have committed are kept for a new incarnation until it has caught up, regardless of
+// their size.
 func TestKeptForNewIncarnations(t *testing.T) {
 	a, w := alone(t, 0, nil)
 	for i := range uint64(4) {
@@ -535,7 +538,7 @@ func TestKeptForNewIncarnations(t *testing.T) {
 		a.Receive(n, &Progress{Epoch: epoch, Proofs: make(Heads, 3)})
 		return len(a.logs.all[0].batches)
 	}
-	report(1, 3) // reported by its predecessor
+	report(1, 3) // report of the predecessor
 	a.Replaced(1, 1)
 	a.logs.kept += keepBytes
 	if n := report(2, 4); n != 4 {
@@ -558,7 +561,7 @@ func TestKeptForNewIncarnations(t *testing.T) {
 	}
 }
 
-// A log has segments of several incarnations, and requests find batches in earlier segments.
+// A log has segments of several incarnations, and a lookup finds batches in earlier segments.
 func TestSegments(t *testing.T) {
 	g := &batchLog{segment: segment{first: 1}}
 	g.succeed(3)

@@ -14,7 +14,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// alone returns replica self of three, and records its messages.
+// alone returns replica self of three replicas, and the environment that records its messages.
 func alone(t *testing.T, self geo.NodeID, given map[string]string) (*Replica, *world) {
 	t.Helper()
 	rows := store.NewHash()
@@ -22,7 +22,7 @@ func alone(t *testing.T, self geo.NodeID, given map[string]string) (*Replica, *w
 	return incarnation(t, self, 0, rows, given)
 }
 
-// incarnation returns an incarnation of replica self of three, with its rows.
+// incarnation returns an incarnation of replica self of three replicas, with the given rows.
 func incarnation(t *testing.T, self geo.NodeID, number uint32, rows *store.Hash, given map[string]string) (*Replica, *world) {
 	t.Helper()
 	p, errs := Engine.Resolve(given)
@@ -48,7 +48,7 @@ func epoch(r *Replica, w *world, first uint64, ops ...string) {
 }
 
 // A replica whose Raft log lacks cuts receives them in a snapshot, and commits the same epochs. A replica that lacks
-// discarded batches answers its clients with a refusal.
+// discarded batches refuses its clients' transactions.
 func TestSnapshot(t *testing.T) {
 	r, w := alone(t, 0, nil)
 	for i := range uint64(5) {
@@ -77,8 +77,8 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// A replica that falls behind while it waits for a batch has nothing left to commit when the batch arrives. It accepts
-// no further batches, but it still records the cuts: it may have to send them to other replicas.
+// If a replica falls behind while it waits for a batch, it has nothing left to commit when the batch arrives. It
+// accepts no further batches, but it still records the cuts, because it may have to send them to other replicas.
 func TestTooFarBehind(t *testing.T) {
 	r, w := alone(t, 0, nil)
 	for i := range uint64(5) {
@@ -110,8 +110,8 @@ func TestTooFarBehind(t *testing.T) {
 	}
 }
 
-// discarding returns replica 0, which has committed and discarded a batch of replica 1, and replica 2, which lacks that
-// batch and knows the cuts. Replica 0 is live.
+// discarding returns replica 0, which is live and has committed and discarded a batch of replica 1, and replica 2,
+// which lacks that batch and knows the cuts. sent and seen are the environments of the two replicas.
 func discarding(t *testing.T) (holder, late *Replica, sent, seen *world) {
 	t.Helper()
 	origin, w := alone(t, 1, nil)
@@ -133,7 +133,7 @@ func discarding(t *testing.T) (holder, late *Replica, sent, seen *world) {
 	return holder, late, sent, seen
 }
 
-// fetches lets a replica ask for missing batches six times, and the given replicas answer.
+// fetches makes late request missing batches six times, and delivers the answers of the given replicas.
 func fetches(late *Replica, seen *world, others map[*Replica]*world) {
 	for range 6 {
 		late.Fire(protocol.Timer{Kind: fetchTimer})
@@ -152,7 +152,7 @@ func fetches(late *Replica, seen *world, others map[*Replica]*world) {
 	}
 }
 
-// A replica that lacks a lost replica's batch falls behind once the other replicas have discarded that batch, and
+// A replica that lacks a lost replica's batch falls behind once the other replicas have discarded that batch. It then
 // answers its clients accordingly.
 func TestDiscardedBatch(t *testing.T) {
 	holder, late, sent, seen := discarding(t)
@@ -171,8 +171,8 @@ func TestDiscardedBatch(t *testing.T) {
 	}
 }
 
-// A replica keeps waiting while another live replica, including the batch's origin, may have the batch, or while it
-// receives messages from no replica.
+// A replica keeps waiting for a batch while another live replica, including the batch's origin, may have it. It also
+// keeps waiting while it receives messages from no replica.
 func TestBatchThatMayBeKept(t *testing.T) {
 	for name, tc := range map[string]struct {
 		prepare func(late *Replica, seen *world)
@@ -211,7 +211,7 @@ func TestBatchThatMayBeKept(t *testing.T) {
 	}
 }
 
-// A replica that lacks a batch reports it as discarded once another replica has reported that, and not before.
+// A replica that lacks a batch reports the batch as discarded only after another replica has reported it as discarded.
 func TestBatchThatTwoLack(t *testing.T) {
 	_, late, _, seen := discarding(t)
 	ask := func() []protocol.Message {
@@ -228,7 +228,7 @@ func TestBatchThatTwoLack(t *testing.T) {
 	}
 }
 
-// Batches of two origins are requested from every live replica, because different replicas may hold them.
+// A replica requests batches of two origins from every live replica, because different replicas may hold them.
 func TestEachOriginAsksAllHolders(t *testing.T) {
 	late, seen := five(t)
 	for _, n := range []geo.NodeID{3, 4} {
@@ -248,7 +248,7 @@ func TestEachOriginAsksAllHolders(t *testing.T) {
 	}
 }
 
-// five returns replica 0 of five.
+// five returns replica 0 of five replicas.
 func five(t *testing.T) (*Replica, *world) {
 	t.Helper()
 	p, errs := Engine.Resolve(nil)
@@ -268,8 +268,8 @@ func five(t *testing.T) (*Replica, *world) {
 	}, none), w
 }
 
-// A replica that is behind keeps the same number of cuts as other replicas, and the batches of these cuts that it has
-// acknowledged.
+// A replica that is behind keeps the same number of cuts as other replicas. It also keeps the batches of these cuts
+// that it has acknowledged.
 func TestCollectBehind(t *testing.T) {
 	r, w := alone(t, 0, nil)
 	for i := range uint64(5) {
@@ -318,7 +318,7 @@ func TestCollect(t *testing.T) {
 	}
 }
 
-// Uncommitted versions appear with their transactions and disappear when these are committed.
+// Uncommitted versions appear when their transactions execute, and disappear when these transactions are committed.
 func TestUncommittedState(t *testing.T) {
 	r, w := alone(t, 0, nil)
 	r.Submit(simload.Txn(1, "a1+1"))
@@ -357,7 +357,7 @@ func TestUncommittedState(t *testing.T) {
 func TestContention(t *testing.T) {
 	type event struct {
 		at           time.Duration
-		valid, again int // of an epoch; none: a batch is sent
+		valid, again int // numbers of an epoch; if both are 0, a batch is sent instead
 		high         bool
 	}
 	ms := time.Millisecond
@@ -393,7 +393,8 @@ func TestContention(t *testing.T) {
 	}
 }
 
-// A cut never decreases a head and commits no batch twice: a coordinator may lack proofs that its predecessor had.
+// A cut never decreases a head, and no batch is committed twice. A coordinator may lack proofs that its predecessor
+// had.
 func TestCutsGrow(t *testing.T) {
 	other, sent := alone(t, 1, nil)
 	epoch(other, sent, 1, "a2+5")
@@ -434,7 +435,7 @@ func TestLostProposalsAreMadeAgain(t *testing.T) {
 }
 
 // Chains of two replicas are mutual neighbors if one of them writes a row that the other uses. It makes no difference
-// whether the writer has read the row first.
+// whether the writing chain has read the row first.
 func TestNeighborsAreMutual(t *testing.T) {
 	k := simload.Key(1)
 	reads := &Record{Reads: optimistic.Reads{Points: []optimistic.Point{{Key: k}}}}

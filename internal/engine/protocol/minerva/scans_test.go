@@ -11,7 +11,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// A transaction that scanned a range is a neighbor of every transaction that writes in it, the first row included.
+// A transaction that has scanned a range is a neighbor of every transaction that writes a row in the range, including
+// the first row.
 func TestNeighborsOfScans(t *testing.T) {
 	key := func(n uint8) txn.Key { return simload.GroupKey(0, n) }
 	scans := &Record{Reads: optimistic.Reads{Ranges: []optimistic.Range{{From: key(2), To: key(9)}}}}
@@ -45,8 +46,8 @@ func TestNeighborsOfScans(t *testing.T) {
 	}
 }
 
-// A transaction that scanned an uncommitted row follows the row's writer. It does not see rows of a transaction that
-// will be re-executed.
+// A transaction that has scanned an uncommitted row follows the row's writer. It does not see rows of a transaction
+// that will be re-executed.
 func TestScansOfUncommittedRows(t *testing.T) {
 	for doom, want := range map[bool]int{false: 1, true: 0} {
 		r, _ := alone(t, 0, nil)
@@ -63,8 +64,9 @@ func TestScansOfUncommittedRows(t *testing.T) {
 	}
 }
 
-// A new incarnation without rows sends none. It accepts batches of its predecessor from other replicas, and knows its
-// own batches. The later of two incarnations counts, in any order of messages.
+// A new incarnation without rows sends no rows. Once it has joined, it accepts batches of its predecessor from other
+// replicas, but no batches of its own incarnation. The later of two incarnations counts, regardless of the order of
+// messages.
 func TestRowsOfTheLacking(t *testing.T) {
 	r, w := reborn(t, 1, nil)
 	w.sent = nil

@@ -8,9 +8,9 @@ import (
 )
 
 var (
-	// measured is the behavior of the authors' code where it differs from the paper.
+	// measured sets the behavior of the authors' code where it differs from the paper.
 	measured = map[string]string{"commit": "Proposed", "acrossEpochs": "Valid", "highContention": "Immediate", "solver": "Exact"}
-	// snapshot answers reads immediately.
+	// snapshot answers reads immediately, from a snapshot.
 	snapshot = map[string]string{"reads": "Snapshot", "solver": "Greedy", "highContention": "Off"}
 )
 

@@ -14,18 +14,19 @@ const (
 	lateSPhase
 )
 
-// Faulty variants with plausible defects. No engine table lists them; they test that the checks find such defects
-// (package broken).
+// Faulty variants with plausible defects. No engine table lists them; tests use them to verify that the checker finds
+// the defects (package broken).
 var (
-	// LateWrites promises the clock's reading of one interval later, and then issues timestamps below that promise.
+	// LateWrites promises a timestamp one gossip interval ahead of its clock, and later issues timestamps below that
+	// promise.
 	LateWrites = mistaken("oceanvista-late-writes", lateWrites)
-	// VisibleBeforeStable lets the watermark pass functors that a majority of their replicas has not stored yet.
+	// VisibleBeforeStable lets the watermark pass functors that are not yet stored by a majority of their replicas.
 	VisibleBeforeStable = mistaken("oceanvista-visible-before-stable", visibleBeforeStable)
 	// EvaluatedOnArrival evaluates visible functors in arrival order.
 	EvaluatedOnArrival = mistaken("oceanvista-evaluated-on-arrival", arrivalOrder)
-	// ForgottenFunctors decides about a lost server as if none of its unfinished functors had been written.
+	// ForgottenFunctors treats all unfinished functors of a lost server as never written.
 	ForgottenFunctors = mistaken("oceanvista-forgotten-functors", forgottenFunctors)
-	// LateSPhase still stores functors of a server after the decision about them.
+	// LateSPhase still stores functors of a server after the group has decided about them.
 	LateSPhase = mistaken("oceanvista-late-s-phase", lateSPhase)
 )
 

@@ -7,11 +7,15 @@ import (
 )
 
 var (
-	queueOrder     = invariant.New("oceanvista.queue-order", "the requests for a row are in the order of timestamps")
-	nothingBelow   = invariant.New("oceanvista.promise", "what a server has written and is not stable is above what it has promised to write nothing below")
-	watermarksGrow = invariant.New("oceanvista.watermarks-grow", "the visibility watermark, and the highest that a server has heard of, never go back")
-	seenFirst      = invariant.New("oceanvista.seen-first", "what a server knows to be everywhere is visible to it, or was decided on")
-	gossipCounts   = invariant.New("oceanvista.gossip-counts", "no more gossip arrives than was sent, and no more is acknowledged than has come")
+	queueOrder   = invariant.New("oceanvista.queue-order", "requests for a row are queued in timestamp order")
+	nothingBelow = invariant.New("oceanvista.promise",
+		"the functors of a server that are not stable are above its promised watermark")
+	watermarksGrow = invariant.New("oceanvista.watermarks-grow",
+		"the visibility watermark and the highest watermark that a server knows never decrease")
+	seenFirst = invariant.New("oceanvista.seen-first",
+		"functors that a server knows to be at all replicas are visible to it or decided")
+	gossipCounts = invariant.New("oceanvista.gossip-counts",
+		"no more gossip arrives than was sent, and no more is acknowledged than was received")
 )
 
 // Check implements protocol.Checked.

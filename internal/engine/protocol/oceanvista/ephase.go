@@ -10,20 +10,21 @@ import (
 	"github.com/geobench/geobench/internal/engine/blocks/deterministic"
 )
 
-// functors holds the functors that touch this node's partition.
+// functors holds the functors that access this node's partition.
 type functors struct {
 	r *Replica
-	// invisible is a heap of the functors above the visibility watermark, lowest timestamp first.
+	// invisible is a heap of the functors above the visibility watermark; the lowest timestamp is on top.
 	invisible invisible
-	// recent are, by server, the functors that some replica may lack, in timestamp order, evaluated or not. If the server
-	// is lost, this node reports them.
+	// recent holds the functors that some replica may lack, by server and in timestamp order, whether evaluated or not. If
+	// a server is lost, this node reports the server's functors.
 	recent []queue.Queue[Functor]
-	// replicated is, by server, the server's second watermark: all replicas have all its functors up to it.
+	// replicated is the second watermark of each server: all replicas have all functors of the server up to it.
 	replicated []Timestamp
 	kept       int   // number of functors in recent
-	keptBytes  int64 // their encoded size
+	keptBytes  int64 // their encoded size in bytes
 
-	// floor is the timestamp up to which the rows received from a donor include the effects of all functors; 0 for none.
+	// floor is set once this node has restarted with rows of a donor: these rows include the effects of all functors up to
+	// floor.
 	floor Timestamp
 
 	received int64
@@ -56,7 +57,7 @@ func (s *functors) init(r *Replica, nodes int) {
 }
 
 // receive stores another server's functor and acknowledges it. It rejects functors of a server that is not active, or
-// was closed since: the decision about the server may already be based on this node's report.
+// that was closed after it sent the functor: the decision about the server may already be based on this node's report.
 func (s *functors) receive(from geo.NodeID, m *Write) {
 	server := &s.r.membership.servers[from]
 	if m.Functor.Server() != from || (server.status != active || server.epoch != m.Epoch) && s.r.wrong != lateSPhase {
@@ -67,8 +68,8 @@ func (s *functors) receive(from geo.NodeID, m *Write) {
 	s.r.env.Send(from, &Stored{m.Timestamp})
 }
 
-// enter stores a functor. An abandoned server evaluates nothing any more: it lacks functors, and would send wrong reads
-// to the other partitions of its copy. It still stores functors, because other replicas may need them.
+// enter stores a functor. An abandoned server no longer evaluates functors: it lacks some of them, and would send wrong
+// reads to the other partitions of its copy. It still stores functors, because other replicas may need them.
 func (s *functors) enter(f Functor) {
 	s.received++
 	// The rows from the donor already include functors up to floor.
@@ -80,28 +81,28 @@ func (s *functors) enter(f Functor) {
 	s.keptBytes += int64(f.size())
 }
 
-// collect discards the functors of a server up to a timestamp, which all replicas have.
+// collect discards the functors of a server up to a timestamp that all replicas have reached.
 func (s *functors) collect(server geo.NodeID, up Timestamp) {
 	s.replicated[server] = max(s.replicated[server], up)
-	// Functors of a server arrive in timestamp order, so those to discard form a prefix.
+	// Functors of a server arrive in timestamp order, so collect discards a prefix.
 	for q := &s.recent[server]; q.Len() > 0 && q.Front().Timestamp <= up; q.Pop() {
 		s.forget(q.Front())
 	}
 }
 
-// forget subtracts a functor from the counts of recent.
+// forget subtracts a functor that was removed from recent from the counts.
 func (s *functors) forget(f Functor) {
 	s.kept--
 	s.keptBytes -= int64(f.size())
 }
 
-// decided applies the decision about a server's functors after beyond, up to which all replicas have them. survivors,
-// in timestamp order, were written; all others were not, and none of these is visible anywhere. decided returns the
-// number of invisible functors that it dropped.
+// decided applies the decision about a server's functors after beyond; all replicas have the functors up to beyond. The
+// survivors, which are in timestamp order, count as written. All other functors count as never written, and none of
+// these is visible anywhere. decided returns the number of invisible functors that it has dropped.
 func (s *functors) decided(server geo.NodeID, beyond Timestamp, survivors []Functor) (dropped int) {
 	dropped = len(s.invisible)
 	s.invisible = slices.DeleteFunc(s.invisible, func(f stored) bool {
-		// Functors of other servers, and functors that all replicas have, are not affected by the decision.
+		// The decision does not affect functors of other servers, nor functors that all replicas have.
 		return f.Server() == server && f.Timestamp > beyond && !survives(survivors, f.Timestamp)
 	})
 	dropped -= len(s.invisible)
@@ -112,14 +113,15 @@ func (s *functors) decided(server geo.NodeID, beyond Timestamp, survivors []Func
 	have := map[Timestamp]bool{}
 	s.recent[server].Each(func(f Functor) { have[f.Timestamp] = true })
 	for _, f := range survivors {
-		// Survivors up to replicated were stored and collected before; to enter them again would evaluate them twice.
+		// This node has stored and collected the survivors up to replicated before. If it entered them again, it would
+		// evaluate them twice.
 		if !have[f.Timestamp] && f.Timestamp > s.replicated[server] && slices.Contains(s.r.partitionsOf(f.T), s.r.partition) {
 			s.r.env.Mark(functorLearned)
 			s.enter(f)
 		}
 		beyond = max(beyond, f.Timestamp)
 	}
-	// A replica that lacks survivors receives them with the same decision, so none needs them from this node.
+	// A replica that lacks survivors receives them with the same decision, so no replica needs them from this node.
 	s.collect(server, beyond)
 	s.clear(server)
 	return dropped
@@ -138,10 +140,10 @@ func survives(survivors []Functor, t Timestamp) bool {
 	return found
 }
 
-// evaluate passes the functors up to the visibility watermark to the executor, in timestamp order (E-phase). A donor
-// stops at the mark of a new incarnation until it has copied its rows for that incarnation.
+// evaluate passes the functors up to the visibility watermark to the executor, in timestamp order (E-phase). If this
+// node is a donor, it stops at the mark of the new incarnation until it has copied its rows.
 func (s *functors) evaluate(visible Timestamp) {
-	// Without the donor's rows, the functors would be evaluated on an incomplete state.
+	// Without the donor's rows, this node would evaluate the functors on an incomplete state.
 	if s.r.replace.lacking {
 		return
 	}
@@ -161,7 +163,7 @@ func (s *functors) run(f Functor) {
 	s.r.executor.Run(deterministic.Place{Position: uint64(f.Timestamp)}, f.T, f.Server())
 }
 
-// evaluateOnArrival is evaluate in arrival order, for a faulty variant.
+// evaluateOnArrival evaluates visible functors in arrival order, for a faulty variant.
 func (s *functors) evaluateOnArrival(visible Timestamp) {
 	var seen []stored
 	for len(s.invisible) > 0 && s.invisible[0].Timestamp <= visible {

@@ -14,7 +14,7 @@ var figures = slices.Concat(
 		protocol.TransactionsTaken,
 		{
 			Name: "snapshot_reads", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutTransactions,
-			Doc: "Transactions taken that read a snapshot or touch nothing.",
+			Doc: "Transactions accepted that read a snapshot or access no rows.",
 		},
 		{
 			Name: "functors_issued", Kind: protocol.Counter, Unit: "functors", Topic: protocol.AboutLogs,
@@ -35,11 +35,11 @@ var figures = slices.Concat(
 		{Name: "gossip", Kind: protocol.Counter, Unit: "messages", Topic: protocol.AboutLogs, Doc: "Watermarks sent."},
 		{
 			Name: "gossip_held_back", Kind: protocol.Counter, Unit: "messages", Topic: protocol.AboutLogs,
-			Doc: "Watermarks not sent because too much was under way.",
+			Doc: "Watermarks not sent because too many earlier ones were in flight.",
 		},
 		{
 			Name: "suspected", Kind: protocol.Counter, Unit: "servers", Topic: protocol.AboutRecovery,
-			Doc: "Servers suspected, as the node has seen it.",
+			Doc: "Servers suspected, as observed by the node.",
 		},
 		{
 			Name: "functors_survived", Kind: protocol.Counter, Unit: "functors", Topic: protocol.AboutRecovery,
@@ -51,7 +51,7 @@ var figures = slices.Concat(
 		},
 		{
 			Name: "joined", Kind: protocol.Counter, Unit: "servers", Topic: protocol.AboutRecovery,
-			Doc: "Servers that joined, as the node has seen it.",
+			Doc: "Servers that joined, as observed by the node.",
 		},
 		{
 			Name: "leader_terms", Kind: protocol.Counter, Unit: "terms", Topic: protocol.AboutRecovery,

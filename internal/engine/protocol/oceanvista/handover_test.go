@@ -15,8 +15,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// A donor waits at the mark until all earlier functors are over: its rows then have all effects of these functors and
-// none of later ones.
+// A donor waits at the mark until it has evaluated all earlier functors. Its rows then include all effects of these
+// functors, and no effects of later functors.
 func TestDonorDrains(t *testing.T) {
 	donor, w := node(t, 4, 0, 2, nil) // partition 0 of the third copy
 	donor.Replaced(2, 1)
@@ -59,14 +59,14 @@ func TestDonorDrains(t *testing.T) {
 	}
 }
 
-// The other partitions of a copy discard the functors that they were about to evaluate, and answer their clients with
-// an unknown outcome. They evaluate the functors after the mark with the rows that arrive. They evaluate functors that
-// they issue from then on.
+// The other partitions of the copy discard the functors that they were about to evaluate, and answer the clients of
+// these functors with an unknown outcome. They evaluate the functors after the mark, including functors that they issue
+// from then on, on the rows that they receive.
 func TestCopyBeginsAnew(t *testing.T) {
 	r, w := node(t, 3, 0, 2, map[string]string{"reads": readsSnapshot}) // partition 1 of the second copy; node 2 is lost
 	r.Submit(simload.Txn(txn.MakeID(1, 1), "a0+1 a1+1"))
 	before := r.writes.last
-	for n := range geo.NodeID(6) { // it is visible here, and waits for what node 2 has read
+	for n := range geo.NodeID(6) { // the functor is visible here, and waits for the reads of node 2
 		if n != 3 {
 			r.Receive(n, &Stored{before})
 			r.hears(n, before)
@@ -130,7 +130,7 @@ func TestCopyBeginsAnew(t *testing.T) {
 	}
 }
 
-// handover delivers pieces immediately.
+// handover is an environment that delivers each message immediately.
 type handover struct {
 	world
 	to   *Replica
@@ -139,7 +139,8 @@ type handover struct {
 
 func (h *handover) Send(_ geo.NodeID, m protocol.Message) { h.to.Receive(h.from, m) }
 
-// A node repeats its pending reconnaissance with the new incarnation: the transaction has not been issued yet.
+// A node repeats a pending reconnaissance at the new incarnation. The transaction is not affected otherwise, because it
+// has not been issued yet.
 func TestLooksAgain(t *testing.T) {
 	r, w := node(t, 3, 0, 2, nil)
 	r.Submit(simload.Txn(txn.MakeID(1, 1), "j0+5"))
@@ -154,7 +155,8 @@ func TestLooksAgain(t *testing.T) {
 	}
 }
 
-// A client with an unknown outcome receives no other answer for its transaction, regardless of the decision about it.
+// A client that has received an unknown outcome receives no other answer for its transaction, regardless of the
+// decision about the transaction.
 func TestUnknownIsTheLastWord(t *testing.T) {
 	r, w := node(t, 3, 0, 2, nil)
 	r.Submit(simload.Txn(txn.MakeID(1, 1), "a0+1 a1+1"))
@@ -165,7 +167,7 @@ func TestUnknownIsTheLastWord(t *testing.T) {
 	}
 }
 
-// The donor copy is complete and in another region. A copy with only active nodes is preferred.
+// The donor copy is complete and in another region. A copy whose nodes are all active is preferred.
 func TestDonor(t *testing.T) {
 	r, _ := node(t, 0, 0, 2, nil)
 	m := &r.membership
@@ -185,7 +187,7 @@ func TestDonor(t *testing.T) {
 	}
 }
 
-// The next node may be lost only when all servers are active, of the incarnations that this node speaks with, and all
+// Another node may be lost only when all servers are active, this node knows the incarnations that have joined, and all
 // copies have rows.
 func TestWhole(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -212,7 +214,7 @@ func TestWhole(t *testing.T) {
 	}
 }
 
-// A copy is whole when each of its nodes has said that it has the rows of the last mark.
+// A copy is complete when each of its nodes has reported that it has the rows of the copy's last mark.
 func TestReplenishment(t *testing.T) {
 	r, _ := node(t, 0, 0, 2, nil)
 	r.applies(closes(2)...)

@@ -8,9 +8,9 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// law is Engine.Law, the same for all transactions of an idle system: the client's hop, then the later of two events.
-// The first is that a majority of the partition has stored the functor. The second is that the farthest server reports
-// a watermark above the functor; its next gossip is half an interval away on average.
+// law is Engine.Law, the same for all transactions of an idle system: the client's round trip to its server, then the
+// later of two events. In the first event, a majority of the partition has stored the functor. In the second, the
+// farthest server reports a watermark above the functor; its next gossip is half an interval away on average.
 func law(t *geo.Topology, p protocol.Params, c geo.Region, _ []geo.Region) time.Duration {
 	var round []time.Duration // to the replicas of a partition
 	var furthest time.Duration

@@ -15,7 +15,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Message kinds. Messages of shared blocks have separate kinds.
+// Message kinds. Shared building blocks define their own kinds.
 const (
 	kindWrite = iota + 1
 	kindStored
@@ -53,8 +53,8 @@ func appendFunctors(b []byte, functors []Functor) []byte {
 	return b
 }
 
-// inPieces splits functors into pieces of at most the given number of bytes, but at least one functor, and calls f for
-// each piece in order. It calls f at least once.
+// inPieces splits functors into pieces of at most the given number of bytes, and calls f for each piece in order. Each
+// piece has at least one functor, unless there are none. inPieces calls f at least once.
 func inPieces(functors []Functor, most int, f func(piece []Functor, more bool)) {
 	for {
 		n, size := 0, 0
@@ -96,7 +96,7 @@ func stringFunctors(functors []Functor) string {
 
 // Write asks a replica to store a functor (S-phase).
 type Write struct {
-	// View is the sender's view, Epoch the epoch in which it is active.
+	// View is the sender's view. Epoch is the epoch in which the sender is active.
 	View, Epoch uint64
 	Functor
 }
@@ -116,7 +116,7 @@ func (m *Write) AppendTo(b []byte) []byte {
 
 func (m *Write) String() string { return "write" + stringFunctors([]Functor{m.Functor}) }
 
-// Stored reports that the sender has stored all functors of the receiver up to a timestamp that touch the sender's
+// Stored reports that the sender has stored all functors of the receiver up to Timestamp that access the sender's
 // partition.
 type Stored struct{ Timestamp Timestamp }
 
@@ -133,10 +133,10 @@ func (m *Stored) String() string { return fmt.Sprintf("has stored %v", m.Timesta
 
 // Gossip reports a server's watermarks.
 type Gossip struct {
-	// View is the sender's view, Epoch the epoch in which it is active.
+	// View is the sender's view. Epoch is the epoch in which the sender is active.
 	View, Epoch uint64
-	// Watermark: the sender's functors up to it are stable, and the sender issues no others up to it. Replicated: all
-	// replicas have the sender's functors up to it.
+	// Watermark covers the sender's functors: all functors up to it are stable, and the sender issues no further
+	// timestamps up to it. Replicated is the timestamp up to which all replicas have the sender's functors.
 	Watermark, Replicated Timestamp
 	// Number counts the sender's gossip messages to the receiver, from 1. Received is the last number that the sender has
 	// received from the receiver.
@@ -162,7 +162,7 @@ func (m *Gossip) String() string {
 	return fmt.Sprintf("watermark %v, replicated %v", m.Watermark, m.Replicated)
 }
 
-// viewOf returns the view of a Write or Gossip message, and 0 for other messages.
+// viewOf returns the view of a Write or Gossip message. It returns 0 for other messages.
 func viewOf(m protocol.Message) uint64 {
 	switch m := m.(type) {
 	case *Write:
@@ -177,10 +177,10 @@ func viewOf(m protocol.Message) uint64 {
 type Report struct {
 	Server geo.NodeID
 	Epoch  uint64
-	// Piece counts the pieces of the report, from 0. More is set on all pieces except the last.
+	// Piece numbers the pieces of the report from 0. More is set on all pieces except the last.
 	Piece uint64
 	More  bool
-	// Replicated is the suspected server's second watermark as known to the sender; Functors are the later functors that
+	// Replicated is the suspected server's second watermark as known to the sender. Functors are the later functors that
 	// the sender holds, in timestamp order.
 	Replicated Timestamp
 	Functors   []Functor
@@ -241,7 +241,7 @@ func (m *Proposal) String() string {
 	}[m.Entry[0]]
 }
 
-// StateRequest requests from a donor the rows as of the mark with view ID.
+// StateRequest requests the rows as of a mark from a donor. ID is the view of the mark.
 type StateRequest struct{ ID uint64 }
 
 // Kind implements protocol.Message.
@@ -276,27 +276,27 @@ const (
 	entryReplenishment
 )
 
-// suspicion makes a server suspected, so that no replica accepts its writes.
+// suspicion makes a server suspected, so that no replica accepts the server's writes.
 type suspicion struct {
 	server geo.NodeID
 	epoch  uint64
 }
 
-// decision determines which unfinished functors of a suspected server were written. It may consist of several pieces
-// and takes effect with the last one. Its first piece discards an incomplete decision of an earlier leader.
+// decision determines which unfinished functors of a suspected server count as written. It may consist of several
+// pieces, and takes effect with the last piece. Its first piece discards an incomplete decision of an earlier leader.
 type decision struct {
 	server geo.NodeID
 	epoch  uint64
-	// piece counts the pieces, from 0. more is set on all pieces except the last.
+	// piece numbers the pieces from 0. more is set on all pieces except the last.
 	piece uint64
 	more  bool
-	// all replicas have the server's functors up to this timestamp
+	// replicated is a timestamp: all replicas have the server's functors up to it.
 	replicated Timestamp
 	survivors  []Functor // after replicated, in timestamp order
 }
 
 // join makes a closed server active again. The server issues timestamps above the promise of its sponsor, which must be
-// active in the given epoch. For a new incarnation, the join is its mark.
+// active in the given epoch. A join of a new incarnation is the incarnation's mark.
 type join struct {
 	server       geo.NodeID
 	epoch        uint64
@@ -312,7 +312,7 @@ type loss struct {
 	incarnation uint32
 }
 
-// replenishment reports that a node has the rows as of a mark and all functors that other nodes may rely on it for.
+// replenishment reports that a node has the rows as of a mark, and all functors for which other nodes may rely on it.
 type replenishment struct {
 	server geo.NodeID
 	id     uint64

@@ -5,14 +5,16 @@
 // of another transaction.
 //
 // S-phase (sphase.go, the paper's write-only phase). The client's server assigns a timestamp to the transaction and
-// writes it to all replicas of every partition that it accesses. A majority of each partition makes it stable.
+// writes it to all replicas of every partition that it accesses. The transaction is stable once a majority of each
+// partition has stored it.
 //
 // Visibility (watermarks.go). A server's watermark is below its lowest unstable timestamp. If there is none, it is the
 // server's clock: a promise to issue no lower timestamp. Servers exchange watermarks periodically. The lowest watermark
 // of all servers is the visibility watermark: every functor up to it is known and stable.
 //
 // E-phase (ephase.go). Every replica evaluates the visible functors in timestamp order. The partitions of a copy
-// exchange their reads (package deterministic), so all copies become equal without a vote. The client's server answers.
+// exchange their reads (package deterministic), so all copies become equal without a vote. The client's server sends
+// the answer.
 //
 // Completeness. Links keep the order of messages. A server that receives another server's watermark has therefore
 // received all functors of that server up to the watermark. Functors that a lost server has not sent to all replicas
@@ -23,16 +25,18 @@
 // regardless of its lag. A clock that is ahead pulls the other servers ahead.
 //
 // Lost servers (takeover.go). Without the watermark of a lost server, nothing would become visible. A Raft group of all
-// servers agrees that the server is suspected; from then on no replica accepts its writes. Majorities of all partitions
-// report the functors of the server that they hold, and the group agrees on the survivors: the functors that reports
-// from every partition they touch contain. These include all stable functors; all others count as never written. If a
-// suspected server is in fact live, it issues the others again once it has rejoined, with timestamps above everything
-// visible by then.
+// servers therefore agrees that the server is suspected. After that, no replica accepts the server's writes. Majorities
+// of all partitions report the functors of the server that they hold. The group then agrees on the survivors: the
+// functors that are in the reports of every partition that they access. The survivors include all stable functors. All
+// other functors count as never written.
+//
+// A suspected server may in fact be live. It then issues the transactions of its dropped functors again once it has
+// rejoined, with timestamps above everything visible by then.
 //
 // Strict serializability. Transactions take effect in timestamp order. When a transaction is answered, it is visible at
 // its client's server, so every server that was active in that server's view has promised timestamps above it. A server
-// that was not active must join before it issues timestamps, which are then above everything that was visible: see
-// join. A transaction that is submitted later has a higher timestamp. This holds for arbitrary clocks.
+// that was not active must join before it issues timestamps. These are then above everything that was visible: see
+// join. A transaction that is submitted later therefore has a higher timestamp. This holds for arbitrary clocks.
 package oceanvista
 
 import (
@@ -89,7 +93,7 @@ var Engine = &protocol.Engine{
 }
 
 // promises is Engine.Isolation. The functors visible at a server are a prefix of the timestamp order. With Snapshot
-// reads, this prefix may be older than the prefix from which another server has already answered.
+// reads, a server may read a prefix that is older than a prefix from which another server has already answered.
 func promises(p protocol.Params) isolation.Level {
 	if p.Word("reads") == readsSnapshot {
 		return isolation.Serializable
@@ -132,8 +136,8 @@ type Replica struct {
 
 	snapshots bool // the parameter reads is Snapshot
 	procs     *txn.Registry
-	// unanswered are the transactions of this server's clients; the value is true once other servers may have the
-	// functor.
+	// unanswered are the transactions of this server's clients. The value is true once other servers may have the
+	// transaction's functor.
 	unanswered map[txn.ID]bool
 	// behind is set once this server is abandoned: other servers have discarded functors that it lacks.
 	behind bool
@@ -169,7 +173,7 @@ func (r *Replica) Start() {
 	r.membership.start()
 }
 
-// ReasonBehind is the reason of refusals by a server that was abandoned during an absence.
+// ReasonBehind is the reason of refusals by a server that was abandoned while it was absent.
 const ReasonBehind = "too-far-behind"
 
 // Submit implements protocol.Replica.
@@ -188,7 +192,7 @@ func (r *Replica) Submit(t *txn.Transaction) {
 	r.finishStep()
 }
 
-// order handles a transaction with a known footprint: it reads a snapshot if that is allowed, and issues a functor
+// order handles a transaction with a known footprint. It reads a snapshot if that is allowed, and issues a functor
 // otherwise.
 func (r *Replica) order(t *txn.Transaction) {
 	switch {
@@ -199,7 +203,8 @@ func (r *Replica) order(t *txn.Transaction) {
 			r.replace.held = append(r.replace.held, t)
 			return
 		}
-		// It waits for the locks of all functors that are visible now, so no later functor precedes it.
+		// The executor runs the transaction after all functors that are visible now, so the read includes their effects and
+		// no effects of later functors.
 		r.snapshotReads++
 		r.executor.Run(deterministic.Place{}, t, r.self)
 	default:
@@ -212,14 +217,14 @@ func (r *Replica) local(t *txn.Transaction) bool {
 	return !slices.ContainsFunc(t.Accesses, func(a txn.Access) bool { return r.placement.Partition(a.Key) != r.partition })
 }
 
-// answer handles the outcome of a transaction. It ignores transactions that are not or no longer unanswered.
+// answer handles the outcome of a transaction. It ignores transactions that no client of this server waits for.
 func (r *Replica) answer(o txn.Outcome) {
 	if _, open := r.unanswered[o.ID]; open && r.recon.Outcome(&o) {
 		r.reply(o)
 	}
 }
 
-// reply sends an outcome to its client.
+// reply sends an outcome to the client.
 func (r *Replica) reply(o txn.Outcome) {
 	delete(r.unanswered, o.ID)
 	r.env.Reply(o)
@@ -232,8 +237,8 @@ func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
 	case *Write:
 		r.inView(from, m, m.View)
 	case *Gossip:
-		// The number of gossip messages in flight must be exact even if the message is buffered, or the window would stay
-		// full.
+		// The number of gossip messages in flight must be exact even if the message is buffered. Otherwise the window would
+		// stay full.
 		r.watermarks.count(from, m)
 		r.inView(from, m, m.View)
 	case *Stored:
@@ -265,10 +270,10 @@ func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
 }
 
 // inView handles a message that depends on the sender's view of the active servers, and buffers it until this node has
-// reached that view. Of consecutive buffered gossip messages it keeps only the last, which supersedes the earlier ones.
+// reached that view. Of several consecutive gossip messages, it keeps only the last, which supersedes the others.
 func (r *Replica) inView(from geo.NodeID, m protocol.Message, view uint64) {
 	p := &r.watermarks.peers[from]
-	// A message must not overtake buffered messages: a watermark covers all functors sent before it.
+	// A message must not overtake buffered messages, because a watermark covers all functors that were sent before it.
 	if last := len(p.held) - 1; view > r.membership.view || last >= 0 {
 		if last >= 0 && m.Kind() == kindGossip && p.held[last].Kind() == kindGossip {
 			p.held[last] = m
@@ -280,8 +285,8 @@ func (r *Replica) inView(from geo.NodeID, m protocol.Message, view uint64) {
 	r.take(from, m)
 }
 
-// take handles a message whose view this node has reached. It drops messages from before this node's mark, and messages
-// of an incarnation that has not joined.
+// take handles a message whose view this node has reached. It drops messages from views before this node's mark, and
+// messages of an incarnation that has not joined.
 func (r *Replica) take(from geo.NodeID, m protocol.Message) {
 	if p := &r.replace; viewOf(m) < p.since || p.known[from] != r.membership.servers[from].marked {
 		r.env.Mark(beforeMark)
@@ -300,7 +305,7 @@ func (r *Replica) caughtUp() {
 	for n := range r.watermarks.peers {
 		p := &r.watermarks.peers[n]
 		done := 0
-		// Stop at the first message of a later view: a peer's messages must be handled in order.
+		// Stop at the first message of a later view, because a peer's messages must be handled in order.
 		for done < len(p.held) && viewOf(p.held[done]) <= r.membership.view {
 			r.take(geo.NodeID(n), p.held[done])
 			done++
@@ -328,7 +333,8 @@ func (r *Replica) Fire(t protocol.Timer) {
 	r.finishStep()
 }
 
-// finishStep evaluates the functors that have become visible in this step, and sends the messages collected in it.
+// finishStep evaluates the functors that have become visible in this step, and sends the messages collected in this
+// step.
 func (r *Replica) finishStep() {
 	r.functors.evaluate(r.watermarks.advance())
 	r.executor.Flush()
@@ -344,8 +350,9 @@ func (r *Replica) Roles() []string {
 }
 
 // Pending implements protocol.Replica. It counts unanswered transactions of this server's clients, functors that are
-// invisible or not yet evaluated, and live servers that have not reported all decisions. An abandoned server is never
-// quiescent: its rows differ from the rows of the other servers.
+// invisible or not yet evaluated, and live servers that have not reported all decisions. It adds 1 while this node
+// waits for the rows of a donor. An abandoned server is never quiescent: its rows differ from the rows of the other
+// servers.
 func (r *Replica) Pending() int {
 	if r.behind {
 		return 1

@@ -17,67 +17,71 @@ import (
 
 // replacement replaces a node that has lost its state by a new incarnation.
 //
-// The Raft group agrees on the loss, and closes the lost server like a silent server, but without waiting for silence.
-// The new incarnation is another member of the group, and asks for a sponsor once its predecessor is closed. The join
-// entry is its mark. Everything that is visible anywhere by then is at or below the timestamp above which it joins. All
-// nodes therefore reach that timestamp after the mark, with the same functors in the same order.
+// The Raft group agrees on the loss. It closes the lost server like a silent server, but does not wait until the server
+// has been silent for long. The new incarnation is another member of the group, and asks for a sponsor once its
+// predecessor is closed. The join entry is its mark. The timestamp of the mark is at or above everything that is
+// visible anywhere at that time. All nodes therefore reach this timestamp after the mark, with the same functors in the
+// same order.
 //
-// The server. It has made none of its predecessor's promises. From the mark on, all nodes use the timestamp of the mark
-// as its watermark. It issues timestamps above the mark and above everything decided about its predecessor.
+// The server. The new incarnation has made none of its predecessor's promises. From the mark on, all nodes use the
+// timestamp of the mark as its watermark. It issues timestamps above the mark and above everything decided about its
+// predecessor.
 //
 // The replica. Other servers rely on the functors that its predecessor had stored. From the mark on, no server counts
 // these as stored. Each active server sends the new incarnation all its functors that may be missing at some replica. A
-// functor counts as stored by all replicas only once it is visible, so the new incarnation receives every functor that
-// it will evaluate: from the functor's active server, or with the decision about a server that was closed meanwhile.
-// Until it has the functors of a server, it reports nothing about that server, like a silent replica; the other
-// replicas are a majority.
+// functor counts as stored by all replicas only once it is visible. The new incarnation thus receives every functor
+// that it will evaluate, either from the functor's active server or with the decision about a server that was closed in
+// the meantime. Until it has the functors of a server, it reports nothing about that server, like a silent replica; the
+// other replicas are a majority.
 //
-// The rows. The partitions of a copy send each other their reads only once, and no node keeps them, so the whole copy
-// of the new incarnation restarts. Each node of the copy discards its unevaluated functors up to the mark, and cannot
-// report their outcomes to clients. Another copy is the donor. Its nodes evaluate all functors up to the mark and none
-// beyond, send the rows of that state, and continue.
+// The rows. The partitions of a copy send each other their reads only once, and no node keeps them. The whole copy of
+// the new incarnation therefore restarts. Each node of the copy discards its unevaluated functors up to the mark, and
+// cannot report their outcomes to clients. Another copy is the donor. The donor's nodes evaluate all functors up to the
+// mark and none beyond, send the rows of that state, and continue.
 //
-// Before another node may be lost, all nodes of the copy must have rows, and the new incarnation must have all functors
-// that it may have to report: see FullyReplicated.
+// No other node may be lost until all nodes of the copy have rows, and the new incarnation has all functors that it may
+// have to report: see FullyReplicated.
 type replacement struct {
 	r    *Replica
 	rows *store.Hash
 	// known is the latest known incarnation of each node.
 	known []uint32
-	// since is the view of this node's mark; messages from earlier views are dropped. It is 0 at a first incarnation.
+	// since is the view of this node's mark; messages from earlier views are dropped. It is 0 for a first incarnation, and
+	// unmarkedView for a new incarnation without a mark.
 	since uint64
-	// joining is the time of this node's last request to join, patience the time after which it asks another sponsor.
+	// joining is the time of this node's last request to join. patience is the time after which it asks another sponsor.
 	joining, patience time.Duration
-	// has is set, by server, once this node has all functors of the server that may be missing at some replica.
+	// has is set for each server once this node has all functors of the server that may be missing at some replica.
 	has []bool
 
-	// lacking is set while this node has no mark, or no rows for its mark. held are snapshot reads that wait for the
+	// lacking is set while this node has no mark, or has no rows for its mark. held are snapshot reads that wait for the
 	// rows.
 	lacking  bool
 	held     []*txn.Transaction
 	receiver statetransfer.Receiver
-	got      uint64 // bytes received by the last tick
+	got      uint64 // number of bytes that had been received at the last tick
 	came     []byte // received rows, not installed yet
-	proposed uint64 // mark for which this node has proposed a replenishment since the last tick
+	proposed uint64 // view of the mark for which this node has proposed a replenishment, if it has done so after the last tick
 
-	// The following fields are used by a donor: the timestamps at which it must stop, and, by copy, the mark requested
-	// and the rows for it.
+	// The following fields are used by a donor. stops are the timestamps at which it must stop. asked is the mark that
+	// each copy has requested, and given the rows for each copy.
 	stops  []stop
 	asked  []uint64
 	given  []given
 	sender *statetransfer.Sender
 }
 
-// unmarkedView is the value of since before the node's mark.
+// unmarkedView is the value of replacement.since at a new incarnation until its mark. It is above all views, so the
+// node drops all messages that depend on a view.
 const unmarkedView = ^uint64(0)
 
 // replenished is the agreed state of a copy that has restarted.
 type replenished struct {
-	// id is the view of the copy's last mark, or 0; above is the timestamp after which the copy continues.
+	// id is the view of the copy's last mark, or 0. above is the timestamp after which the copy continues.
 	id    uint64
 	above Timestamp
 	donor int // copy
-	// lacking is set, by partition, while the node lacks rows or functors.
+	// lacking is set, by partition, while the partition's node lacks rows or functors.
 	lacking []bool
 }
 
@@ -102,11 +106,11 @@ type stop struct {
 	copy  int
 	id    uint64
 	above Timestamp
-	// decided are the functors after above that were decided on before the mark: no server will send them again.
+	// decided are the functors after above that were decided on before the mark. Their servers will not send them again.
 	decided []Functor
 }
 
-// given are the encoded rows as of a mark.
+// given are the encoded rows as of the mark with view id.
 type given struct {
 	id   uint64
 	data []byte
@@ -127,8 +131,8 @@ func (p *replacement) init(r *Replica, c protocol.Config) {
 	}
 }
 
-// replaces is Engine.Replaces: all nodes, if there are at least three copies of the rows and the other nodes are a
-// majority.
+// replaces is Engine.Replaces: all nodes can be replaced if there are at least three copies of the rows, because the
+// other nodes are then a majority.
 func replaces(t *geo.Topology, _ protocol.Params) (nodes []geo.NodeID) {
 	if len(t.Regions)*t.Replicas < 3 {
 		return nil
@@ -143,15 +147,15 @@ func (r *Replica) copyOf(n geo.NodeID) int {
 	return int(r.topology.RegionOf(n))*r.topology.Replicas + r.topology.ReplicaOf(n)
 }
 
-// nodeOf returns the node in copy number that has this node's partition.
+// nodeOf returns the node of the given copy that holds this node's partition.
 func (r *Replica) nodeOf(number int) geo.NodeID {
 	return r.topology.Node(geo.Region(number/r.topology.Replicas), r.partition, number%r.topology.Replicas)
 }
 
-// unmarked reports whether this is a new incarnation that has not joined yet.
+// unmarked reports whether this node is a new incarnation that has not joined yet.
 func (p *replacement) unmarked() bool { return p.since == unmarkedView }
 
-// linked reports whether the latest known incarnation of server n is the incarnation that has joined.
+// linked reports whether the incarnation of server n that has joined is the latest one that this node knows.
 func (p *replacement) linked(n geo.NodeID) bool {
 	return p.known[n] == p.r.membership.servers[n].marked
 }
@@ -174,8 +178,8 @@ func (r *Replica) Replaced(n geo.NodeID, incarnation uint32) {
 	}
 	p.known[n] = incarnation
 	old := &r.watermarks.peers[n]
-	// The old connection's counts and buffered messages belong to the predecessor; its watermark still holds back
-	// visibility.
+	// The counts and buffered messages of the old connection belong to the predecessor. The predecessor's watermark still
+	// holds back visibility.
 	*old = peer{watermark: old.watermark, window: old.window}
 	r.watermarks.hear(n)
 	p.sender.Cancel(n)
@@ -203,7 +207,7 @@ func (r *Replica) FullyReplicated() bool {
 	return !slices.ContainsFunc(m.copies, func(c replenished) bool { return slices.Contains(c.lacking, true) })
 }
 
-// askToJoin asks another sponsor if the last one has not answered within patience. It runs at every gossip tick,
+// askToJoin asks another sponsor if the last sponsor has not answered within patience. It runs at every gossip tick,
 // because other nodes wait for the new incarnation.
 func (p *replacement) askToJoin() {
 	if p.unmarked() && p.r.env.Now()-p.joining >= p.patience {
@@ -211,7 +215,7 @@ func (p *replacement) askToJoin() {
 	}
 }
 
-// proposeLosses proposes to the group the new incarnations that this node knows, if this node leads.
+// proposeLosses proposes the new incarnations that this node knows to the group, if this node leads the group.
 func (p *replacement) proposeLosses() {
 	m := &p.r.membership
 	for n, incarnation := range p.known {
@@ -221,7 +225,8 @@ func (p *replacement) proposeLosses() {
 	}
 }
 
-// apply suspects the lost server if it is active. An abandoned server becomes closed, so that it can join.
+// apply makes the lost server suspected if it is active. An abandoned server becomes closed, so that the new
+// incarnation can join.
 func (e *loss) apply(m *membership) bool {
 	if int(e.server) >= len(m.servers) || e.incarnation <= m.servers[e.server].incarnation {
 		return false
@@ -250,13 +255,13 @@ func (m *membership) mark(e *join) {
 	s.marked = e.incarnation
 	r.env.Mark(newIncarnationJoined)
 	m.joined++
-	// A copy may restart again before it has rows; it must not go back behind its earlier mark.
+	// The copy may restart again before it has rows. It must not continue from a lower timestamp than its earlier mark.
 	c.id, c.above, c.donor = m.view, max(c.above, e.above), m.donor(r.copyOf(e.server))
 	for q := range c.lacking {
 		c.lacking[q] = true
 	}
 	r.watermarks.peers[e.server].watermark = e.above
-	// The predecessor's acknowledgements no longer count: its functors are lost.
+	// The predecessor's acknowledgements no longer count, because the functors that it had stored are lost.
 	r.writes.has[e.server] = 0
 	r.replace.marked(e.server, r.copyOf(e.server))
 	m.recount()
@@ -268,8 +273,8 @@ func (m *membership) mark(e *join) {
 }
 
 // donor returns the copy that provides the rows for copy to. It prefers the copy with the same number in the next
-// region. If that copy lacks rows or has an inactive node, donor returns another copy that is complete and active, if
-// there is one. With three regions or more, the donor is in another region, because a region may be lost as a whole.
+// region. If that copy lacks rows or has an inactive node, donor prefers a copy that is complete and active. With three
+// regions or more, the donor is in another region, because a region may be lost as a whole.
 func (m *membership) donor(to int) int {
 	t := m.r.topology
 	var others []int
@@ -297,13 +302,14 @@ func (m *membership) donor(to int) int {
 	return others[0]
 }
 
-// marked handles the mark of server n's new incarnation in copy number, as of the current view.
+// marked handles the mark of a new incarnation of server n. number is its copy, and the current view is the view of the
+// mark.
 func (p *replacement) marked(n geo.NodeID, number int) {
 	r, c := p.r, &p.r.membership.copies[number]
 	if n == r.self {
 		p.since = r.membership.view
 		p.has[r.self] = true
-		// A timestamp at or below last may have been used by the predecessor.
+		// The predecessor may have used timestamps up to last.
 		r.writes.last = max(r.writes.last, r.membership.servers[n].last)
 	}
 	own := r.copyOf(r.self)
@@ -318,12 +324,12 @@ func (p *replacement) marked(n geo.NodeID, number int) {
 	}
 }
 
-// reset restarts this node at timestamp above, with rows of the donor.
+// reset restarts this node at timestamp above: this node then needs the donor's rows as of that timestamp.
 func (p *replacement) reset(above Timestamp) {
 	r := p.r
 	r.env.Mark(copyReset)
 	p.lacking, p.got, p.came = true, 0, nil
-	// The rows at earlier stops no longer exist here after the reset.
+	// This node cannot copy its rows at an earlier stop any more, because the reset skips that state.
 	p.stops = slices.DeleteFunc(p.stops, func(s stop) bool { return s.above < above })
 	r.functors.floor = above
 	r.functors.invisible = slices.DeleteFunc(r.functors.invisible, func(f stored) bool { return f.Timestamp <= above })
@@ -338,8 +344,8 @@ func (p *replacement) reset(above Timestamp) {
 	r.writes.unreplicated.Each(func(own write) { known[own.T.ID] = known[own.T.ID] || own.Timestamp > above })
 	var ids []txn.ID
 	for id := range r.unanswered {
-		// All other transactions are at or below the mark: this node will not evaluate them, so it never learns their
-		// outcomes.
+		// The functors of all other transactions are at or below the mark. This node will not evaluate them, so it never
+		// learns their outcomes.
 		if !known[id] && !r.recon.Looks(id) {
 			ids = append(ids, id)
 		}
@@ -362,7 +368,7 @@ func (p *replacement) ask() {
 func (p *replacement) tick() {
 	p.proposeLosses()
 	if p.lacking && p.came == nil && !p.unmarked() && !p.r.behind {
-		// No bytes have arrived since the last tick: the request may have been lost, or the donor.
+		// No bytes have arrived after the last tick: either the request or the donor may have been lost.
 		if got := p.receiver.Got(); got == p.got {
 			p.ask()
 		} else {
@@ -373,7 +379,7 @@ func (p *replacement) tick() {
 	p.replenish()
 }
 
-// upTo returns the timestamp up to which functors may be evaluated: the lowest stop, but at most visible.
+// upTo returns the timestamp up to which functors may be evaluated: visible or the lowest stop, whichever is lower.
 func (p *replacement) upTo(visible Timestamp) Timestamp {
 	for i := range p.stops {
 		visible = min(visible, p.stops[i].above)
@@ -381,8 +387,8 @@ func (p *replacement) upTo(visible Timestamp) Timestamp {
 	return visible
 }
 
-// passes copies this node's rows at the lowest stop, once all functors up to it have been executed. It reports whether
-// the node can continue past that stop.
+// passes copies this node's rows at the lowest stop, once it has executed all functors up to the stop. It reports
+// whether the node can continue past the stop.
 func (p *replacement) passes(visible Timestamp) bool {
 	if len(p.stops) == 0 {
 		return false
@@ -391,12 +397,12 @@ func (p *replacement) passes(visible Timestamp) bool {
 	if visible < at {
 		return false
 	}
-	// Functors up to the stop may still wait for reads of other partitions; the rows do not include their writes yet.
+	// Functors up to the stop may still wait for reads of other partitions. The rows then do not include their writes yet.
 	if !p.r.executor.Idle() {
 		p.r.env.Mark(donorDrains)
 		return false
 	}
-	// Several copies may stop at the same timestamp; all of them receive the same rows.
+	// Several copies may stop at the same timestamp. All of them receive the same rows.
 	p.stops = slices.DeleteFunc(p.stops, func(s stop) bool {
 		if s.above > at {
 			return false
@@ -410,7 +416,7 @@ func (p *replacement) passes(visible Timestamp) bool {
 	return true
 }
 
-// requested sends the rows as of mark id. If this node has not reached the mark, passes sends them later.
+// requested sends the rows as of mark id. If this node has not reached the mark yet, passes sends the rows later.
 func (p *replacement) requested(from geo.NodeID, id uint64) {
 	number := p.r.copyOf(from)
 	p.asked[number] = id
@@ -432,8 +438,8 @@ func (p *replacement) receive(from geo.NodeID, m *statetransfer.Piece) {
 	}
 }
 
-// install installs the received rows and continues, once this node knows the joined incarnations of all nodes of its
-// copy. Otherwise its reads could be sent to a predecessor and be lost.
+// install installs the received rows and continues. It waits until this node knows the joined incarnations of all nodes
+// of its copy. Otherwise this node might send its reads to a predecessor, which would lose them.
 func (p *replacement) install() {
 	r := p.r
 	if p.came == nil {
@@ -459,7 +465,7 @@ func (p *replacement) install() {
 		have[r.functors.invisible[i].Timestamp] = true
 	}
 	for _, f := range decided {
-		// The functor may have arrived here directly before its server was closed; evaluating it twice would be wrong.
+		// The functor may also have arrived directly before its server was closed. It must not be evaluated twice.
 		if !have[f.Timestamp] && f.Timestamp > r.functors.floor {
 			r.env.Mark(functorGiven)
 			heap.Push(&r.functors.invisible, stored{f, r.functors.received})
@@ -474,13 +480,13 @@ func (p *replacement) install() {
 	p.replenish()
 }
 
-// begins records that server n starts to issue functors again. It sends them to this incarnation directly, and never
-// sent any of them to the predecessor.
+// begins records that server n starts to issue functors again. Server n sends these functors to this incarnation
+// directly, and has sent none of them to the predecessor.
 func (p *replacement) begins(n geo.NodeID) {
 	p.has[n] = p.has[n] || !p.unmarked()
 }
 
-// completes records that all messages that server n sent before its watermark have arrived.
+// completes records that all messages that server n has sent before its watermark have arrived.
 func (p *replacement) completes(n geo.NodeID) {
 	if !p.complete(n) {
 		p.has[n] = true
@@ -488,8 +494,8 @@ func (p *replacement) completes(n geo.NodeID) {
 	}
 }
 
-// replenish proposes, once per mark, that this node has rows and all functors of the active servers that may be missing
-// at some replica.
+// replenish proposes a replenishment for this node, once per tick and mark. It does so when this node has rows, and all
+// functors of the active servers that may be missing at some replica.
 func (p *replacement) replenish() {
 	r, m := p.r, &p.r.membership
 	c := &m.copies[r.copyOf(r.self)]
@@ -512,7 +518,7 @@ func (e *replenishment) apply(m *membership) bool {
 	}
 	number := m.r.copyOf(e.server)
 	c := &m.copies[number]
-	// A later mark has restarted the copy again, so these rows are outdated.
+	// A later mark has restarted the copy again, so the reported rows are outdated.
 	if c.id != e.id {
 		return false
 	}
@@ -538,7 +544,7 @@ func (w *writes) resend(n geo.NodeID) {
 }
 
 // decidedBeyond returns the invisible functors after timestamp above that were decided on because their server was
-// closed, in timestamp order.
+// closed. They are in timestamp order.
 func (s *functors) decidedBeyond(above Timestamp) (decided []Functor) {
 	for i := range s.invisible {
 		if f := s.invisible[i].Functor; f.Timestamp > above && f.Timestamp <= s.r.membership.servers[f.Server()].last {

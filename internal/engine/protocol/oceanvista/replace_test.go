@@ -16,7 +16,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/protocoltest"
 )
 
-// post is an environment that records the receivers of messages.
+// post is an environment that records the receivers of messages, too.
 type post struct {
 	world
 	to []geo.NodeID
@@ -27,7 +27,7 @@ func (p *post) Send(to geo.NodeID, m protocol.Message) {
 	p.to = append(p.to, to)
 }
 
-// take returns the messages that were sent to a node since the last call, as text, without gossip.
+// take returns the messages that were sent to a node after the last call, as text and without gossip.
 func (p *post) take(to geo.NodeID) string {
 	var all []string
 	for i, m := range p.sent {
@@ -39,8 +39,8 @@ func (p *post) take(to geo.NodeID) string {
 	return strings.Join(all, "; ")
 }
 
-// node returns a node of three regions with the given number of partitions each. Its first incarnation has four rows of
-// 10.
+// node returns a node of a database with three regions and the given number of partitions. If it is a first
+// incarnation, it has four rows of 10.
 func node(t *testing.T, self geo.NodeID, incarnation uint32, partitions int, given map[string]string) (*Replica, *post) {
 	t.Helper()
 	topology, rows, w := simload.ThreeRegions(partitions), store.NewHash(), &post{world: world{now: time.Second}}
@@ -57,7 +57,7 @@ func node(t *testing.T, self geo.NodeID, incarnation uint32, partitions int, giv
 	}, none), w
 }
 
-// at is a timestamp of a second and some milliseconds.
+// at returns a timestamp at one second plus the given number of milliseconds.
 func at(ms uint64, server geo.NodeID) Timestamp {
 	return makeTimestamp(1_000_000+1000*ms, server)
 }
@@ -66,7 +66,7 @@ func functorOf(f Timestamp, ops string) Functor {
 	return Functor{f, simload.Txn(txn.MakeID(uint32(f.Server()), f.micros()), ops)}
 }
 
-// applies has a replica apply entries of the group's log.
+// applies makes a replica apply entries of the group's log.
 func (r *Replica) applies(entries ...entry) {
 	for _, e := range entries {
 		r.membership.apply(e.append(nil))
@@ -74,8 +74,8 @@ func (r *Replica) applies(entries ...entry) {
 	r.finishStep()
 }
 
-// closes are the entries by which a lost server is closed in its first epoch, and joins by which its new incarnation
-// does.
+// closes returns the entries that close a lost server in its first epoch. joins returns the entry with which the
+// server's new incarnation joins.
 func closes(n geo.NodeID, survivors ...Functor) []entry {
 	return []entry{&loss{n, 1}, &decision{server: n, survivors: survivors}}
 }
@@ -84,14 +84,14 @@ func joins(n, sponsor geo.NodeID, above Timestamp) entry {
 	return &join{server: n, epoch: 1, sponsor: sponsor, above: above, incarnation: 1}
 }
 
-// takes has a replica take functors of a server, as of its present view.
+// takes delivers functors to a replica, as sent by their servers in the replica's current view.
 func (r *Replica) takes(functors ...Functor) {
 	for _, f := range functors {
 		r.Receive(f.Server(), &Write{View: r.membership.view, Epoch: r.membership.servers[f.Server()].epoch, Functor: f})
 	}
 }
 
-// hears has a replica take a server's watermark, as of its present view.
+// hears delivers a server's watermark to a replica, as sent in the replica's current view.
 func (r *Replica) hears(n geo.NodeID, up Timestamp) {
 	r.Receive(n, &Gossip{View: r.membership.view, Epoch: r.membership.servers[n].epoch, Watermark: up})
 }
@@ -101,9 +101,9 @@ func (r *Replica) row(n uint64) int64 {
 	return simload.Value(rec)
 }
 
-// Before it has joined, a new incarnation sends nothing as a server, and reports nothing as a replica. It takes all
-// servers for active, and itself for its predecessor. It issues waiting transactions above its mark and above all that
-// was decided about its predecessor.
+// Before it has joined, a new incarnation sends nothing as a server, and reports nothing as a replica. Its view is
+// still the initial one, in which all servers are active. It issues waiting transactions above its mark and above
+// everything that was decided about its predecessor.
 func TestUnmarked(t *testing.T) {
 	r, w := node(t, 1, 1, 1, nil)
 	r.Submit(simload.Txn(txn.MakeID(1, 9), "a1+5"))
@@ -137,8 +137,8 @@ func TestTimestampsOfANewIncarnation(t *testing.T) {
 	}
 }
 
-// A loss closes the server immediately, and an ordinary join does not apply to its new incarnation, which has none of
-// its predecessor's state.
+// A loss closes the server immediately. A join of the predecessor does not apply to the new incarnation, which has none
+// of its predecessor's state.
 func TestLoss(t *testing.T) {
 	r, _ := node(t, 0, 0, 1, nil)
 	s := &r.membership.servers[1]
@@ -172,7 +172,8 @@ func TestLoss(t *testing.T) {
 	}
 }
 
-// A sponsor lets only the incarnation join that it knows. It cancels an ordinary join when it learns of a loss.
+// A sponsor proposes a join only for the incarnation that it knows. It cancels the join of a predecessor when it learns
+// of the loss.
 func TestSponsorOfANewIncarnation(t *testing.T) {
 	for name, tc := range map[string]struct {
 		told, agreed uint32
@@ -203,9 +204,10 @@ func TestSponsorOfANewIncarnation(t *testing.T) {
 	}
 }
 
-// At its mark, all nodes take the mark as a new incarnation's only promise, regardless of its predecessor's promises,
-// and it has stored nothing. It receives all functors for which its predecessor may have been counted, as soon as the
-// sender knows of it and knows the mark.
+// From the mark on, all nodes use the mark as the new incarnation's only promise, regardless of its predecessor's
+// promises, and assume that the new incarnation has stored nothing. The new incarnation receives all functors that its
+// predecessor may have been counted for. It receives them as soon as the sender knows both the new incarnation and its
+// mark.
 func TestMark(t *testing.T) {
 	for name, toldFirst := range map[string]bool{"told first": true, "marked first": false} {
 		t.Run(name, func(t *testing.T) {
@@ -227,7 +229,7 @@ func TestMark(t *testing.T) {
 			if got := r.watermarks.peers[1].watermark; got != above {
 				t.Errorf("its watermark is %v, want %v: its predecessor has promised more", got, above)
 			}
-			r.Receive(1, &Stored{issued + 1<<nodeBits}) // from the predecessor if this node did not know of the loss
+			r.Receive(1, &Stored{issued + 1<<nodeBits}) // from the predecessor, unless this node knows of the loss
 			wantHas := Timestamp(0)
 			if toldFirst {
 				wantHas = issued + 1<<nodeBits
@@ -248,8 +250,8 @@ func TestMark(t *testing.T) {
 	}
 }
 
-// A functor is not considered to be at all replicas before it is visible, so that a new incarnation receives it from
-// its server. It receives functors of a lost server from the other replicas.
+// A functor does not count as stored at all replicas before it is visible. A new incarnation therefore receives the
+// functor from the functor's server. If that server is lost, it receives the functor from the other replicas.
 func TestReplicatedWhenVisible(t *testing.T) {
 	r, w := node(t, 0, 0, 1, nil)
 	r.Submit(simload.Txn(txn.MakeID(1, 1), "a1+5"))
@@ -273,8 +275,8 @@ func TestReplicatedWhenVisible(t *testing.T) {
 	}
 }
 
-// A new incarnation accepts other nodes' messages once these nodes know its mark. It reports on their functors when it
-// has them all, and also on the functors of nodes that join later.
+// A new incarnation accepts another node's messages once that node knows its mark. It reports on the other node's
+// functors when it has all of them. It also reports on the functors of nodes that join later.
 func TestFunctorsOfANewIncarnation(t *testing.T) {
 	r, w := node(t, 1, 1, 1, nil)
 	r.applies(closes(1)...)
@@ -300,14 +302,14 @@ func TestFunctorsOfANewIncarnation(t *testing.T) {
 	}
 }
 
-// Functors that were decided on before the mark, and are not visible there, arrive with the rows. Functors that no
-// server has written do not.
+// Functors that were decided on before the mark, and are above it, arrive with the rows. Functors that are not decided
+// on do not.
 func TestDecidedComesWithRows(t *testing.T) {
 	early, late := functorOf(at(100, 2), "a1+1"), functorOf(at(800, 2), "a1+1")
 	undecided := functorOf(at(900, 0), "a1+100")
 	donor, w := node(t, 2, 0, 1, nil)
 	donor.Replaced(1, 1)
-	donor.Receive(1, &StateRequest{6}) // it arrives before the mark
+	donor.Receive(1, &StateRequest{6}) // the request arrives before the mark
 	donor.applies(&suspicion{2, 0}, &decision{server: 2, survivors: []Functor{early, late}})
 	donor.applies(&join{server: 2, epoch: 1, sponsor: 0, above: at(10, maxNode)})
 	donor.applies(closes(1)...)
@@ -339,7 +341,7 @@ func TestDecidedComesWithRows(t *testing.T) {
 	r.applies(&suspicion{2, 0}, &decision{server: 2}, &join{server: 2, epoch: 1, sponsor: 0, above: at(10, maxNode)})
 	r.applies(closes(1)...)
 	r.applies(joins(1, 0, at(300, maxNode)))
-	r.takes(functorOf(at(50, 0), "a1+1000"), undecided) // the first functor is in the rows
+	r.takes(functorOf(at(50, 0), "a1+1000"), undecided) // the rows include the first functor
 	for n := range geo.NodeID(3) {
 		if n != 1 {
 			r.hears(n, at(1000, maxNode))
@@ -359,7 +361,7 @@ func TestDecidedComesWithRows(t *testing.T) {
 	}
 }
 
-// pieceOf returns the state that was sent, in a single piece.
+// pieceOf returns the state that was sent, as a single piece.
 func pieceOf(t *testing.T, w *post) *statetransfer.Piece {
 	t.Helper()
 	for _, m := range w.sent {
@@ -382,8 +384,8 @@ func read(t *testing.T, data []byte) ([]store.Row, []Functor) {
 	return rows, functors
 }
 
-// A new incarnation starts with a snapshot of the group, and is not abandoned for that reason. If it learns from a
-// snapshot that it has joined, it lacks functors.
+// A new incarnation starts with a snapshot of the group, and is not behind for that reason. However, if it learns from
+// a snapshot that it has already joined, it lacks functors.
 func TestSnapshotOfANewIncarnation(t *testing.T) {
 	leader, _ := node(t, 0, 0, 1, nil)
 	leader.applies(closes(1)...)
@@ -398,7 +400,7 @@ func TestSnapshotOfANewIncarnation(t *testing.T) {
 	if r.membership.restore(leader.membership.snapshot()); !r.behind {
 		t.Error("it does not know what it lacks")
 	}
-	// All members must have the same patience with a server, and the same part of a decision.
+	// All members must allow a server the same silence, and must have the same pieces of a decision.
 	server := &leader.membership.servers[1]
 	server.joins, server.pieces = 3, 2
 	r.membership.restore(leader.membership.snapshot())
@@ -407,7 +409,7 @@ func TestSnapshotOfANewIncarnation(t *testing.T) {
 	}
 }
 
-// Which nodes can be lost.
+// All nodes can be replaced if there are at least three copies.
 func TestReplaces(t *testing.T) {
 	for name, tc := range map[string]struct {
 		regions, partitions, replicas, want int
@@ -430,16 +432,16 @@ type cutter interface {
 	CutNodes(a, b geo.NodeID, down bool)
 }
 
-// cuts cuts a node's links to others, or heals them.
+// cuts cuts a node's links to other nodes, or heals them.
 func cuts(s cutter, n geo.NodeID, down bool, others ...geo.NodeID) {
 	for _, o := range others {
 		s.CutNodes(n, o, down)
 	}
 }
 
-// A functor is stable and visible with a replica that is then lost, and the functor's server is disconnected and
-// closed. The replica's new incarnation does not have the functor, and does not report on it: the leader waits for a
-// replica that has it.
+// A functor is stable and visible because of a replica that is then lost. After that, the functor's server is
+// disconnected and closed. The replica's new incarnation does not have the functor, and does not report on it. The
+// leader waits for a replica that has the functor.
 func TestReportsOfANewIncarnation(t *testing.T) {
 	apart := make([][]float64, 5)
 	for i := range apart {
@@ -470,7 +472,7 @@ func TestReportsOfANewIncarnation(t *testing.T) {
 		}
 	})
 	var watch func()
-	watch = func() { // the report of the replica with the functor arrives late
+	watch = func() { // the report of the replica that has the functor arrives late
 		if replicas[0].membership.servers[4].status == suspected {
 			cuts(s, 0, true, 1)
 			cuts(s, 1, true, 0)
@@ -498,8 +500,8 @@ func TestReportsOfANewIncarnation(t *testing.T) {
 	}
 }
 
-// A new incarnation with rows does not count as a complete copy before it has the functors for which others may count
-// on it. These include functors of a server from which it has not received messages yet.
+// A new incarnation with rows is not a complete copy until it has the functors that other nodes may rely on it for.
+// These include functors of a server from which it has not received messages yet.
 func TestWholeWithFunctors(t *testing.T) {
 	replicas := map[geo.NodeID]*Replica{}
 	e := *Engine

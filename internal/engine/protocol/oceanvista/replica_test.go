@@ -31,7 +31,7 @@ func (c *client) Fire(protocol.Timer)       {}
 func (c *client) Complete(o txn.Outcome)    { c.answers = append(c.answers, o) }
 func (c *client) submit(n uint64, o string) { c.env.Submit(simload.Txn(txn.MakeID(9, n), o)) }
 
-// newSim makes a database with four rows of 10, and a client in each region.
+// newSim returns a database with four rows of 10, and a client in each region.
 func newSim(t *testing.T, topology *geo.Topology, e *protocol.Engine, given map[string]string) (*sim.Sim, []*client) {
 	t.Helper()
 	s := sim.New(sim.Config{
@@ -55,8 +55,8 @@ func value(s *sim.Sim, n geo.NodeID, row uint64) int64 {
 	return simload.Value(r)
 }
 
-// A server receives the others' promises, but they do not receive its functor, and the server is lost. No client may
-// have received a commit for it: a functor must be stable before it is visible.
+// A server receives the promises of the other servers, but they do not receive its functor, and then the server is
+// lost. No client may have received a commit of the functor, because a functor must be stable before it is visible.
 func TestStableBeforeVisible(t *testing.T) {
 	forgotten := func(e *protocol.Engine) bool {
 		s, clients := newSim(t, simload.ThreeRegions(1), e, nil)
@@ -82,8 +82,8 @@ func TestStableBeforeVisible(t *testing.T) {
 	}
 }
 
-// A server that lags behind the functors that others can keep for it is abandoned: it refuses clients, and the others
-// continue without it.
+// A server that is absent for so long that the other servers cannot keep all functors for it is abandoned. It refuses
+// clients, and the other servers continue without it.
 func TestAbandoned(t *testing.T) {
 	e := *Engine
 	e.New = func(c protocol.Config) protocol.Replica {
@@ -119,12 +119,12 @@ func TestAbandoned(t *testing.T) {
 		}
 	}
 	kept := protocoltest.Counter(s, simload.ThreeRegions(1), "functors_kept")
-	if kept > 250 { // the abandoned server has not discarded its functors
+	if kept > 250 { // the functors of the abandoned server are not discarded
 		t.Errorf("%d functors are kept", kept)
 	}
 }
 
-// A member of the group whose log lacks discarded entries answers all its clients.
+// A group member that lacks discarded log entries answers all its clients.
 func TestRestored(t *testing.T) {
 	w := &world{}
 	topology, rows := simload.ThreeRegions(1), store.NewHash()
@@ -189,9 +189,9 @@ func TestMembersRestored(t *testing.T) {
 	}
 }
 
-// A member that was restored from a snapshot of the group stores functors that others write in the snapshot's view. It
-// acknowledges them, so that the writers do not keep them permanently. It discards functors that were decided on in the
-// meantime, and does not ask to join.
+// A member that is restored from a snapshot of the group stores functors that other servers write in the snapshot's
+// view. It acknowledges them, so that the other servers do not keep them permanently. It discards functors that were
+// decided on in the meantime, and does not ask to join.
 func TestRestoredStores(t *testing.T) {
 	topology := simload.ThreeRegions(1)
 	newNode := func(n geo.NodeID, w *world) *Replica {
@@ -203,7 +203,7 @@ func TestRestoredStores(t *testing.T) {
 	}
 	leader := newNode(0, &world{})
 	for _, e := range []entry{
-		&suspicion{server: 2}, &decision{server: 2}, &join{server: 2, epoch: 0, sponsor: 0}, // overtaken: it is in epoch 1
+		&suspicion{server: 2}, &decision{server: 2}, &join{server: 2, epoch: 0, sponsor: 0}, // outdated, because the server is in epoch 1
 		&join{server: 2, epoch: 1, sponsor: 0}, &suspicion{server: 1}, &decision{server: 1},
 	} {
 		leader.membership.apply(e.append(nil))
@@ -216,7 +216,7 @@ func TestRestoredStores(t *testing.T) {
 	r.Submit(simload.Txn(txn.MakeID(1, 1), "a1+5"))
 	write(2, 0, 0, 1)
 	view := leader.membership.view
-	write(0, view, 0, 2) // is held
+	write(0, view, 0, 2) // buffered, because its view is later
 	r.membership.restore(leader.membership.snapshot())
 	write(2, view, 1, 3)
 	r.Receive(0, &Gossip{View: view, Number: 1, Replicated: makeTimestamp(2, 0)})
@@ -241,8 +241,8 @@ func TestRestoredStores(t *testing.T) {
 	}
 }
 
-// A server receives messages of another server, but not of the group's leader, which abandons it. It holds a bounded
-// number of messages of a later view than its own.
+// A server receives messages of another server, but not of the group's leader, which abandons the server. The server
+// buffers only a bounded number of messages of views later than its own.
 func TestHeldIsBounded(t *testing.T) {
 	replicas := map[geo.NodeID]*Replica{}
 	e := *Engine
@@ -273,8 +273,8 @@ func TestHeldIsBounded(t *testing.T) {
 }
 
 // The size that a replica counts for its kept functors is their size in a report. A piece of a report or a decision
-// fits into a frame for any number of unfinished functors of a server: half of the frame remains for one excess
-// functor.
+// fits into a frame, however many unfinished functors a server has. Half of the frame remains for a functor that
+// exceeds the limit of a piece.
 func TestPiecesFitFrame(t *testing.T) {
 	topology, rows := simload.ThreeRegions(2), store.NewHash()
 	simload.Fill(topology, 4, 10, func(geo.NodeID) store.Store { return rows })
@@ -296,7 +296,7 @@ func TestPiecesFitFrame(t *testing.T) {
 }
 
 // A server is lost with many unfinished functors. The reports and the decision about it are sent in pieces. All
-// functors that may survive do so, even if the leader is lost when the first piece of a report has arrived.
+// functors that may survive do survive, even if the leader is lost when the first piece of a report has arrived.
 func TestPieces(t *testing.T) {
 	const bound, written = 60, 60
 	for name, leaderLost := range map[string]bool{"the leader stays": false, "the leader is lost": true} {
@@ -328,7 +328,7 @@ func TestPieces(t *testing.T) {
 					clients[4].submit(i, "a1+5 a2+5")
 				}
 			})
-			// The server's functors have arrived, and no acknowledgement has returned.
+			// The server's functors have arrived, but no acknowledgement has returned.
 			s.At(1025*time.Millisecond, func() { s.Crash(8); s.Crash(9) })
 			s.Run(30 * time.Second)
 			if pieces < 20 || largest > bound+50 {
@@ -353,7 +353,7 @@ func TestPieces(t *testing.T) {
 	}
 }
 
-// spying records the messages that a replica receives.
+// spying is a replica that reports the messages that it receives.
 type spying struct {
 	*Replica
 	see func(protocol.Message)
@@ -364,8 +364,8 @@ func (s *spying) Receive(from geo.NodeID, m protocol.Message) {
 	s.Replica.Receive(from, m)
 }
 
-// The pieces of a decision count in their order, for the last leader that has started a decision. A member that was
-// restored in between closes the server together with the others.
+// The pieces of a decision count in their order, for the last leader that has started a decision. A member that is
+// restored in between closes the server together with the other members.
 func TestPiecesOfTwoLeaders(t *testing.T) {
 	topology := simload.ThreeRegions(1)
 	newNode := func(n geo.NodeID) *Replica {
@@ -381,7 +381,7 @@ func TestPiecesOfTwoLeaders(t *testing.T) {
 	whole, restored := newNode(0), newNode(1)
 	for i, e := range []entry{
 		&suspicion{server: 2},
-		&decision{server: 2, more: true, survivors: []Functor{functor(1)}},           // an earlier leader's
+		&decision{server: 2, more: true, survivors: []Functor{functor(1)}},           // decision of an earlier leader
 		&decision{server: 2, more: true, survivors: []Functor{functor(2)}},           // the next leader's decision
 		&decision{server: 2, piece: 2, survivors: []Functor{functor(9)}},             // out of order
 		&decision{server: 2, piece: 1, more: true, survivors: []Functor{functor(3)}}, // restored here
@@ -405,7 +405,7 @@ func TestPiecesOfTwoLeaders(t *testing.T) {
 	}
 }
 
-// world is a test environment that records answers and messages.
+// world is an environment that records replies and messages.
 type world struct {
 	now     time.Duration
 	answers []txn.Outcome
@@ -421,14 +421,15 @@ func (*world) Mark(*coverage.Mark)                     {}
 func (*world) Buggify(*buggify.Point) bool             { return false }
 func (w *world) Rand() *rand.Rand                      { return rand.New(rand.NewPCG(1, 1)) }
 
-// second returns the second of three servers, each in a separate region.
+// second returns the second of three servers. Each server is in its own region.
 func second(t *testing.T, w *world) *Replica {
 	return newReplica(protocol.Config{
 		Self: 1, Topology: simload.ThreeRegions(1), Params: protocoltest.Params(t, Engine, nil), Procedures: simload.Procedures, Store: store.NewHash(), Env: w,
 	}, none)
 }
 
-// Timestamps rise regardless of the clock, and stay above the timestamps that the server has promised and knows.
+// Timestamps rise regardless of the clock. They stay above the timestamps that the server has promised, and above the
+// watermarks that it knows.
 func TestTimestampsRise(t *testing.T) {
 	w := &world{now: time.Second}
 	r := second(t, w)
@@ -484,8 +485,8 @@ func TestJoinsAboveWhatIsVisible(t *testing.T) {
 	}
 }
 
-// The watermark of a sponsor does not move until the sponsored server has joined, which may issue all timestamps above
-// it.
+// The watermark of a sponsor does not move until the sponsored server has joined. The sponsored server may issue all
+// timestamps above that watermark.
 func TestSponsorsWatermarkStays(t *testing.T) {
 	w := &world{now: time.Second}
 	r := second(t, w)
@@ -507,8 +508,8 @@ func TestSponsorsWatermarkStays(t *testing.T) {
 	}
 }
 
-// Servers are suspected only while a majority is active, regardless of the proposer: an active server must be left to
-// let them rejoin.
+// Servers are suspected only as long as a majority stays active, regardless of the proposer. Active servers must
+// remain, so that they can let suspected servers rejoin.
 func TestSuspicionsLeaveAMajority(t *testing.T) {
 	r := second(t, &world{})
 	if e := (&suspicion{server: 0}); !e.apply(&r.membership) || r.membership.active(0) {

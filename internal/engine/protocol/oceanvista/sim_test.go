@@ -15,39 +15,39 @@ import (
 )
 
 var (
-	// snapshot answers local reads immediately.
+	// snapshot answers local reads immediately, from a snapshot.
 	snapshot = map[string]string{"reads": "Snapshot"}
-	// hasty servers are suspected for nothing when links are cut.
+	// hasty makes servers suspect live servers when links are cut.
 	hasty = map[string]string{"failureTimeout": "100ms", "gossip": "20ms"}
 )
 
-// For every topology and network, the copies stay equal, the sum of all money is constant, and readers see all of a
+// In every topology and network, the copies stay equal, the total balance is constant, and readers see either all of a
 // transaction or nothing. Every transaction is answered exactly once: the simulator panics on a second answer.
 func TestSerializable(t *testing.T) {
 	t.Run("strict", func(t *testing.T) { protocoltest.Serializable(t, oceanvista.Engine, nil, 3) })
 	t.Run("snapshot", func(t *testing.T) { protocoltest.Serializable(t, oceanvista.Engine, snapshot, 2) })
 }
 
-// Links between regions break and come back at random.
+// Links between regions break and recover at random.
 func TestCuts(t *testing.T) {
 	t.Run("patient", func(t *testing.T) { protocoltest.Cuts(t, oceanvista.Engine, nil, 6) })
 	t.Run("hasty", func(t *testing.T) { protocoltest.Cuts(t, oceanvista.Engine, hasty, 12) })
 }
 
-// Two runs with the same seed are the same, line by line.
+// Two runs with the same seed produce the same events.
 func TestReproducible(t *testing.T) {
 	protocoltest.Reproducible(t, oceanvista.Engine, nil)
 	protocoltest.Reproducible(t, oceanvista.Engine, hasty)
 }
 
-// The median latency of every class and region is the law's, within 5%, on an idle system: an S-phase
-// anywhere holds the watermark.
+// On an idle system, the median latency of every class and region matches the latency model within 5%. The system must
+// be idle, because every S-phase holds back the watermark.
 func TestLaw(t *testing.T) {
 	t.Run("5ms", func(t *testing.T) { protocoltest.IdleLaw(t, oceanvista.Engine, nil) })
 	t.Run("20ms", func(t *testing.T) { protocoltest.IdleLaw(t, oceanvista.Engine, map[string]string{"gossip": "20ms"}) })
 }
 
-// Edges of the parameters and of the topology.
+// Edge cases of the parameters and of the topology.
 func TestShapes(t *testing.T) {
 	protocoltest.Shapes(t, oceanvista.Engine, []map[string]string{
 		nil, snapshot, hasty, {"gossip": "1ms"}, {"gossip": "1s", "failureTimeout": "1m", "reconnaissances": "1"},
@@ -60,8 +60,8 @@ func TestGroups(t *testing.T) {
 	t.Run("snapshot", func(t *testing.T) { protocoltest.Groups(t, oceanvista.Engine, snapshot) })
 }
 
-// Clocks jump back and forth, by up to an hour. The order of transactions stays correct, and they do not wait for long:
-// servers that are behind promise the watermarks that they receive.
+// Clocks jump back and forth, by up to an hour. The order of transactions stays correct, and transactions do not wait
+// for long, because servers whose clocks are behind promise the watermarks that they receive.
 func TestClocksJump(t *testing.T) {
 	const rows, each, until = 40, 50, 10 * time.Second
 	for seed := range uint64(4) {
@@ -100,8 +100,9 @@ func TestClocksJump(t *testing.T) {
 	}
 }
 
-// Under load every server has S-phases in flight. Its watermark lags its clock by the time that a majority takes, plus
-// the gossip. The latency is determined by the later of the server's own majority and the slowest other server.
+// Under load, every server has S-phases in flight. Its watermark lags its clock by the time until a majority has stored
+// a functor, plus the gossip interval. The latency depends on the later of two events: the server's own majority, and
+// the watermark of the slowest other server.
 func TestLoadedLaw(t *testing.T) {
 	topology := simload.EightRegions(1)
 	const gossip = 5 * time.Millisecond
@@ -137,7 +138,7 @@ func TestLoadedLaw(t *testing.T) {
 	}
 }
 
-// quorum is the round trip of a region to the nearest majority of all, itself included.
+// quorum returns the round trip of a region to the nearest majority of all regions, which includes the region itself.
 func quorum(topology *geo.Topology, from geo.Region) time.Duration {
 	var round []time.Duration
 	for r := range topology.Regions {

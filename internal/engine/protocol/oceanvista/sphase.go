@@ -10,8 +10,8 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// Timestamp is the position of a transaction in the global order: microseconds of a clock, and in the low 16 bits the
-// server that issued it. A promise has the highest node number.
+// Timestamp is the position of a transaction in the global order. It consists of the microseconds of a clock and, in
+// the low 16 bits, the server that issued it. A promise has the highest node number instead of a server.
 type Timestamp uint64
 
 const (
@@ -28,7 +28,7 @@ func (t Timestamp) Server() geo.NodeID { return geo.NodeID(t & maxNode) }
 
 func (t Timestamp) micros() uint64 { return uint64(t) >> nodeBits }
 
-// String prints the microseconds and the server; for a promise, only the microseconds.
+// String formats the microseconds and the server. For a promise, it formats only the microseconds.
 func (t Timestamp) String() string {
 	if t&maxNode == maxNode {
 		return fmt.Sprint(t.micros())
@@ -48,19 +48,19 @@ type writes struct {
 	last Timestamp // last timestamp issued
 	// promised is the server's watermark: the server issues no timestamp up to it.
 	promised Timestamp
-	// capped is set while the watermark must not rise: see membership.requested.
+	// capped is set while this server sponsors another server and its watermark must not rise: see membership.requested.
 	capped bool
-	// unstable holds the functors from the first one that lacks a majority in a partition, unreplicated those from the
-	// first one that some replica lacks.
+	// unstable and unreplicated hold this server's functors in timestamp order. unstable starts with the first functor
+	// that lacks a majority in some partition, and unreplicated with the first functor that some replica lacks.
 	unstable, unreplicated queue.Queue[write]
-	// replicated is the paper's second watermark: all replicas have all functors up to it. It never exceeds the
-	// visibility watermark, so that a functor that is not visible anywhere is in recent at all replicas: see replacement.
+	// replicated is the paper's second watermark: all replicas have all functors up to it. It never exceeds the visibility
+	// watermark. A functor that is visible nowhere is therefore in recent at all replicas: see replacement.
 	replicated Timestamp
 	// waiting are the transactions to issue once this server is active.
 	waiting []*txn.Transaction
 
-	// has is, by node, the last functor of this server up to which the node has stored all. quorum and everywhere are, by
-	// partition, the timestamp that a majority of the replicas and all replicas have reached.
+	// has is the timestamp up to which each node has stored all functors of this server for its partition. quorum and
+	// everywhere are the timestamps that a majority of the replicas and all replicas of each partition have reached.
 	has                []Timestamp
 	quorum, everywhere []Timestamp
 	room               []Timestamp
@@ -85,9 +85,9 @@ func (r *Replica) clock() Timestamp {
 	return makeTimestamp(uint64(max(0, r.env.Now())/time.Microsecond), maxNode)
 }
 
-// issue writes a transaction to all replicas of its partitions, except abandoned servers. Its timestamp is above all
-// promises of this server and above all watermarks that the server knows. If the server is not active, the transaction
-// waits.
+// issue writes a transaction to all replicas of its partitions, except abandoned servers. The transaction's timestamp
+// is above all promises of this server and above all watermarks that the server knows. If the server is not active, the
+// transaction waits.
 func (w *writes) issue(t *txn.Transaction) {
 	r := w.r
 	if !r.membership.active(r.self) || r.replace.unmarked() {
@@ -95,8 +95,8 @@ func (w *writes) issue(t *txn.Transaction) {
 		w.waiting = append(w.waiting, t)
 		return
 	}
-	// A client may have seen the effects of anything below a watermark, so a transaction submitted after that must be
-	// above it.
+	// A client may have seen the effects of any functor below a watermark, so a transaction submitted later needs a
+	// timestamp above the watermark.
 	above := max(w.last, w.promised, r.watermarks.highest).micros() + 1
 	if r.wrong == lateWrites {
 		above = w.last.micros() + 1
@@ -104,7 +104,7 @@ func (w *writes) issue(t *txn.Transaction) {
 	f := Functor{makeTimestamp(max(above, r.clock().micros()), r.self), t}
 	w.last = f.Timestamp
 	w.issued++
-	// Other servers may evaluate the functor from here on: if this server is given up, the outcome is Unknown, not
+	// Other servers may evaluate the functor from now on. If this server is abandoned, the outcome is Unknown instead of
 	// Refused.
 	r.unanswered[t.ID] = true
 	own := write{f, r.partitionsOf(t)}
@@ -113,14 +113,14 @@ func (w *writes) issue(t *txn.Transaction) {
 	m := &Write{View: r.membership.view, Epoch: r.membership.servers[r.self].epoch, Functor: f}
 	for _, q := range own.partitions {
 		for _, n := range r.group[q] {
-			// A new incarnation that has not joined receives the functor with its mark, from resend.
+			// resend sends the functor to a new incarnation that has not joined, when the incarnation receives its mark.
 			if n != r.self && r.membership.counted(n) && r.replace.linked(n) {
 				r.env.Send(n, m)
 			}
 		}
 	}
 	if slices.Contains(own.partitions, r.partition) {
-		// The server is itself one of the replicas that form the majority.
+		// This server is itself one of the partition's replicas and counts towards the majority.
 		r.functors.enter(f)
 		w.stored(r.self, f.Timestamp)
 	}
@@ -141,7 +141,7 @@ func (r *Replica) partitionsOf(t *txn.Transaction) (touched []int) {
 
 var onlyPartition = []int{0}
 
-// stored records that replica n has this server's functors up to a timestamp that touch n's partition.
+// stored records that replica n has all functors of this server up to a timestamp that access n's partition.
 func (w *writes) stored(n geo.NodeID, up Timestamp) {
 	if up > w.has[n] && w.r.replace.linked(n) {
 		w.has[n] = up
@@ -155,19 +155,19 @@ func (w *writes) recount(q int) {
 	least := w.last
 	for _, n := range w.r.group[q] {
 		w.room = append(w.room, w.has[n])
-		// An abandoned server never stores the functor; waiting for it would keep functors permanently.
+		// An abandoned server never stores the functor. If this server waited for it, the functor would be kept permanently.
 		if w.r.membership.counted(n) {
 			least = min(least, w.has[n])
 		}
 	}
 	slices.Sort(w.room)
-	// Sorted ascending, exactly majority replicas have reached this element or a later one.
+	// The elements from this one on are from a majority of the replicas, so a majority has reached this timestamp.
 	w.quorum[q], w.everywhere[q] = w.room[len(w.room)-w.r.majority], least
 	w.settle(&w.unstable, w.quorum, ^Timestamp(0))
 	w.replicate()
 }
 
-// replicate advances replicated over the visible functors that all replicas have.
+// replicate advances replicated past the visible functors that all replicas have.
 func (w *writes) replicate() {
 	if upTo := w.settle(&w.unreplicated, w.everywhere, w.r.watermarks.visible); upTo > 0 {
 		w.replicated = upTo
@@ -175,12 +175,12 @@ func (w *writes) replicate() {
 	w.r.functors.collect(w.r.self, w.replicated)
 }
 
-// settle removes functors up to timestamp upTo from the front of q, while the timestamps in have cover them in all
-// their partitions. It returns the timestamp of the last removed functor, or 0.
+// settle removes functors up to timestamp upTo from the front of q, as long as have covers them in all their
+// partitions. It returns the timestamp of the last removed functor, or 0.
 func (w *writes) settle(q *queue.Queue[write], have []Timestamp, upTo Timestamp) (last Timestamp) {
 	for q.Len() > 0 {
 		f := q.Front()
-		// The queue stops at the first functor that is not covered, because a watermark must not pass it.
+		// Stop at the first functor that is not covered, because a watermark must not pass it.
 		if f.Timestamp > upTo || slices.ContainsFunc(f.partitions, func(p int) bool { return have[p] < f.Timestamp }) {
 			break
 		}
@@ -190,8 +190,8 @@ func (w *writes) settle(q *queue.Queue[write], have []Timestamp, upTo Timestamp)
 	return last
 }
 
-// watermark returns the server's watermark. While no functor is unstable, it follows the server's clock and the
-// watermarks that the server receives.
+// watermark returns this server's watermark. While no functor is unstable, the watermark follows the server's clock and
+// the watermarks that the server receives.
 func (w *writes) watermark() Timestamp {
 	switch {
 	case w.r.replace.unmarked():
@@ -200,7 +200,7 @@ func (w *writes) watermark() Timestamp {
 	case w.capped:
 		w.r.env.Mark(watermarkCapped)
 	case w.unstable.Len() > 0 && w.r.wrong != visibleBeforeStable:
-		// The watermark only rises; it stops just below the first functor that might not survive the server's loss.
+		// The watermark only rises. It stops just below the first functor that the loss of this server might undo.
 		w.promised = max(w.promised, w.unstable.Front().Timestamp-1)
 	default:
 		w.promised = max(w.promised, w.last, w.r.clock(), w.r.watermarks.highest)
@@ -211,12 +211,12 @@ func (w *writes) watermark() Timestamp {
 	return w.promised
 }
 
-// decided handles the decision about this server's unfinished functors. Functors that did not survive were never
-// written; their transactions wait to be issued again, unless the server was abandoned. The decision distributes the
-// survivors to all replicas.
+// decided handles the decision about this server's unfinished functors. Functors that have not survived count as never
+// written. Their transactions wait until they are issued again, unless this server is abandoned. The decision itself
+// distributes the survivors to all replicas.
 func (w *writes) decided(survivors []Functor) {
 	w.unreplicated.Each(func(own write) {
-		// A client that was answered, or whose functor survived, must not have its transaction executed twice.
+		// If the client has its answer or the functor has survived, the transaction must not be executed again.
 		if _, open := w.r.unanswered[own.T.ID]; open && !survives(survivors, own.Timestamp) && !w.r.behind {
 			w.again++
 			w.r.env.Mark(writeAgain)
@@ -228,7 +228,7 @@ func (w *writes) decided(survivors []Functor) {
 	w.capped, w.replicated = false, w.r.functors.replicated[w.r.self]
 }
 
-// resume issues the waiting transactions with timestamps above the given one.
+// resume issues the waiting transactions with timestamps above the given timestamp.
 func (w *writes) resume(above Timestamp) {
 	w.promised = max(w.promised, above)
 	waiting := w.waiting

@@ -13,40 +13,43 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// status is the status of a server on which the group has agreed.
+// status is the status of a server, as agreed by the group.
 type status uint8
 
 const (
 	// active servers issue timestamps.
 	active status = iota
-	// suspected servers were silent for too long. No replica accepts their writes any more, but their last watermark
-	// still holds back visibility.
+	// suspected servers have been silent for too long or are lost. No replica accepts their writes any more, but their
+	// last watermark still holds back visibility.
 	suspected
-	// closed servers have no unfinished functors: the group has decided which of them were written. They may rejoin.
+	// closed servers have no unfinished functors: the group has decided which of them count as written. A closed server
+	// may rejoin.
 	closed
-	// abandoned servers were absent for so long that other servers have discarded functors that they lack.
+	// abandoned servers were absent for so long that the other servers have discarded functors that an abandoned server
+	// lacks.
 	abandoned
 )
 
 // server is the state of a server in this node's view.
 type server struct {
 	status status
-	// epoch counts how often the server was closed. Replicas accept only writes of the current epoch.
+	// epoch is the number of times that the server was closed. Replicas accept only writes of the current epoch.
 	epoch uint64
 	// joins is the number of times that the server has rejoined, which is its number of false suspicions.
 	joins int
-	// last is the highest timestamp decided on: no surviving functor from before the server was closed has a higher one.
+	// last is the highest timestamp decided on: no functor that was issued before the server was closed and has survived
+	// has a higher timestamp.
 	last Timestamp
-	// incarnation is the latest incarnation of the server that the group knows, marked the latest that has joined: see
-	// replacement.
+	// incarnation is the latest incarnation of the server that the group knows. marked is the latest incarnation that has
+	// joined: see replacement.
 	incarnation, marked uint32
 	// reports are the reports about the server's current epoch, by node; nil if none has arrived.
 	reports []*Report
-	// pieces is the number of pieces of the decision about the current epoch applied so far, and survivors are the
-	// survivors in these pieces.
+	// pieces is the number of applied pieces of the decision about the current epoch. survivors are the survivors in these
+	// pieces.
 	pieces    uint64
 	survivors []Functor
-	// reportedIn is the term in which this node has last sent its report, proposedIn the term in which it has last
+	// reportedIn is the term in which this node has last sent its report. proposedIn is the term in which it has last
 	// proposed a decision.
 	reportedIn, proposedIn uint64
 }
@@ -62,13 +65,13 @@ type membership struct {
 	copies  []replenished
 	// view counts the log entries that have changed the agreed state.
 	view     uint64
-	silence  time.Duration // after which a server is suspected
+	silence  time.Duration // silence after which a server is suspected
 	interval time.Duration // time between two checks of the servers
 	ticked   time.Duration
 	// sponsored is the entry with which this server lets another server join, or nil.
 	sponsored *join
 	asked     int   // number of sponsors tried
-	keepBytes int64 // limit for functors that are kept because of a closed server
+	keepBytes int64 // limit for the bytes of functors in recent, beyond which closed servers are abandoned
 	// pieceBytes bounds the size of the functors in a report message or a log entry.
 	pieceBytes int
 
@@ -76,11 +79,11 @@ type membership struct {
 }
 
 const (
-	// decisionBytes is the number of bytes of functors that one replica of each partition together keep for closed
-	// servers.
+	// decisionBytes bounds the functors that are kept for closed servers, in bytes. Each partition may use an equal part
+	// of it.
 	decisionBytes = 16 << 20
-	// pieceBytes is the number of bytes of functors in one message of a report or a decision. It keeps messages smaller
-	// than a frame, however many unfinished functors there are.
+	// pieceBytes bounds the functors in one message of a report or a decision, in bytes. It keeps each message smaller
+	// than a frame, even if there are many unfinished functors.
 	pieceBytes = 8 << 20
 	// logBytes is the number of bytes of the group's log that each member keeps.
 	logBytes = 64 << 20
@@ -108,14 +111,14 @@ func (m *membership) init(r *Replica, t *geo.Topology, c protocol.Config) {
 	})
 }
 
-// silence returns the silence after which a server is suspected; longest is the longest round trip.
+// silence returns the silence after which a server is suspected. longest is the longest round trip.
 func silence(p protocol.Params, longest time.Duration) time.Duration {
 	return p.Duration("failureTimeout") + longest + 2*p.Duration("gossip")
 }
 
 // survival is Engine.Tolerates: any minority of the regions may fail. The group elects a leader, which closes the
-// silent servers. A member that loses an election doubles its wait before the next one. Each false suspicion doubles
-// the silence that the server is allowed.
+// silent servers. A member that loses an election doubles its wait before the next election. Each false suspicion of a
+// server doubles the silence that this server is allowed.
 func survival(t *geo.Topology, p protocol.Params) protocol.Tolerance {
 	s := protocol.AnyRegions(t, true)
 	rtt := t.LongestRTT()
@@ -138,8 +141,9 @@ func (m *membership) tickLater() {
 
 func (m *membership) active(n geo.NodeID) bool { return m.servers[n].status == active }
 
-// counted reports whether a functor must be stored by node n before it counts as stored by all replicas. An abandoned
-// server never receives it, and a new incarnation receives the relevant functors when it joins.
+// counted reports whether a functor must be stored by node n before it counts as stored by all replicas. It need not be
+// stored by an abandoned server, which never receives the functor, or by a new incarnation that has not joined, which
+// receives the relevant functors when it joins.
 func (m *membership) counted(n geo.NodeID) bool {
 	s := &m.servers[n]
 	return s.status != abandoned && s.incarnation == s.marked
@@ -155,7 +159,7 @@ func (m *membership) inactive() (n int) {
 	return n
 }
 
-// laggards returns the number of live servers that have not yet reported this server's view.
+// laggards returns the number of live servers that have not yet reported this server's view, or a later one.
 func (m *membership) laggards() (n int) {
 	now := m.r.env.Now()
 	for i := range m.r.watermarks.peers {
@@ -166,13 +170,13 @@ func (m *membership) laggards() (n int) {
 	return n
 }
 
-// tick checks the servers: it suspects silent servers, abandons servers that are absent for too long, and renews the
+// tick checks the servers: it suspects silent servers, abandons servers that are absent for too long, and repeats the
 // proposals and requests of this server.
 func (m *membership) tick() {
 	now := m.r.env.Now()
 	if now-m.ticked > 2*m.interval {
 		m.r.env.Mark(stoodStill)
-		// This node was paused or its clock jumped, so the silence of the other servers is not real.
+		// This node was paused or its clock jumped, so it must not attribute the silence to the other servers.
 		for n := range m.servers {
 			m.r.watermarks.hear(geo.NodeID(n))
 		}
@@ -181,13 +185,14 @@ func (m *membership) tick() {
 	inactive := m.inactive()
 	for n := range m.servers {
 		s := &m.servers[n]
-		// The count includes the suspicions proposed in this loop, so one tick cannot propose more than a minority.
+		// inactive includes the suspicions proposed in this loop, so one tick cannot propose more than a minority.
 		if m.group.Leading() && s.status == active && m.silent(geo.NodeID(n)) && inactive < m.mayBeInactive() {
 			m.r.env.Mark(suspicionProposed)
 			m.propose((&suspicion{server: geo.NodeID(n), epoch: s.epoch}).append(nil))
 			inactive++
 		}
-		// Only a closed server has no functors of its own to decide; abandoning it frees the functors that are kept for it.
+		// Only a closed server has no functors of its own left to decide. Its abandonment allows replicas to discard the
+		// functors that they keep for it.
 		if s.status == closed && s.incarnation == s.marked && m.r.functors.keptBytes > m.keepBytes && !m.heard(geo.NodeID(n)) {
 			m.propose((&abandonment{server: geo.NodeID(n), epoch: s.epoch}).append(nil))
 		}
@@ -200,8 +205,8 @@ func (m *membership) tick() {
 	m.tickLater()
 }
 
-// mayBeInactive returns the number of servers that may be inactive at the same time: a minority. If a minority is lost,
-// at least one live server is then still active and can let falsely suspected servers rejoin.
+// mayBeInactive returns the number of servers that may be inactive at the same time: a minority. If a minority of the
+// servers is lost, at least one live server is still active, and can let falsely suspected servers rejoin.
 func (m *membership) mayBeInactive() int { return (len(m.servers) - 1) / 2 }
 
 // heard reports whether this node has received a message from server n within m.silence.
@@ -209,9 +214,9 @@ func (m *membership) heard(n geo.NodeID) bool {
 	return n == m.r.self || m.r.env.Now()-m.r.watermarks.peers[n].heard <= m.silence
 }
 
-// silent reports whether an active server has been silent for long enough to be suspected. The limit doubles with each
-// false suspicion, so that false suspicions eventually stop in every network. See Chandra and Toueg, Unreliable Failure
-// Detectors for Reliable Distributed Systems, JACM 43(2), 1996, section 3.
+// silent reports whether server n has been silent for long enough to be suspected. The limit doubles with each false
+// suspicion of the server, so that false suspicions eventually stop in every network. See Chandra and Toueg, Unreliable
+// Failure Detectors for Reliable Distributed Systems, JACM 43(2), 1996, section 3.
 func (m *membership) silent(n geo.NodeID) bool {
 	patience := patienceAfter(m.silence, m.servers[n].joins)
 	return n != m.r.self && (m.r.env.Now()-m.r.watermarks.peers[n].heard > patience || m.r.env.Buggify(impatient))
@@ -225,7 +230,7 @@ func patienceAfter(silence time.Duration, times int) time.Duration {
 	return silence
 }
 
-// longestSilence is the length at which the allowed silence no longer doubles.
+// longestSilence is the length from which on the allowed silence no longer doubles.
 const longestSilence = 10 * time.Second
 
 // propose sends an entry to the group's leader. If the entry is lost, a later tick proposes it again.
@@ -238,7 +243,7 @@ func (m *membership) propose(entry []byte) {
 	}
 }
 
-// lead handles a change of the leader: it reports to the new leader, and decides if this node leads.
+// lead handles a change of the leader. It reports to the new leader, and proposes decisions if this node leads.
 func (m *membership) lead(geo.NodeID, uint64) {
 	m.terms++
 	for n := range m.servers {
@@ -252,7 +257,8 @@ func (m *membership) lead(geo.NodeID, uint64) {
 func (m *membership) report(n geo.NodeID) {
 	s := &m.servers[n]
 	leader, known := m.group.Leader()
-	// An incomplete report of a new incarnation would make stable functors look as if they had never been written.
+	// A report of a new incarnation that still lacks functors would make stable functors look as if they had never been
+	// written.
 	if s.status != suspected || !known || s.reportedIn == m.group.Term() || !m.r.replace.complete(n) {
 		return
 	}
@@ -272,14 +278,15 @@ func (m *membership) report(n geo.NodeID) {
 	})
 }
 
-// reported handles a report. The report may arrive before this node knows that it leads, or that the server is
-// suspected.
+// reported handles a report. The report may arrive before this node knows that it leads the group, or that the server
+// is suspected.
 func (m *membership) reported(from geo.NodeID, rep *Report) {
 	if int(rep.Server) >= len(m.servers) {
 		return
 	}
 	s := &m.servers[rep.Server]
-	// Reports about an epoch that was decided meanwhile are useless, and must not replace a newer report.
+	// A report about an epoch that was decided in the meantime is useless, and an older report must not replace a newer
+	// one.
 	if old := s.reports[from]; rep.Epoch < s.epoch || old != nil && old.Epoch > rep.Epoch {
 		return
 	}
@@ -298,9 +305,9 @@ func (m *membership) reported(from geo.NodeID, rep *Report) {
 }
 
 // decide proposes which functors of a suspected server survive, once a majority of each partition has reported. A
-// stable functor is in at least one report from each partition that it touches. An unstable functor that reports from
-// all its partitions contain survives, too. A functor missing in one of its partitions is not stable: no watermark of
-// the server has passed it, and none will.
+// stable functor is in at least one report from each partition that it accesses. An unstable functor survives, too, if
+// it is in reports from all its partitions. A functor that is missing in one of its partitions is not stable: no
+// watermark of the server has passed it, and none will.
 func (m *membership) decide(n geo.NodeID) {
 	s := &m.servers[n]
 	if s.status != suspected || !m.group.Leading() || s.proposedIn == m.group.Term() {
@@ -313,7 +320,8 @@ func (m *membership) decide(n geo.NodeID) {
 				have++
 			}
 		}
-		// Only majorities are certain to include a replica that has stored each stable functor.
+		// A majority of the partition certainly includes a replica that has stored each stable functor. Fewer replicas may
+		// not.
 		if have < m.r.majority {
 			m.r.env.Mark(reportsMissing)
 			return
@@ -346,7 +354,7 @@ func (m *membership) decide(n geo.NodeID) {
 		}
 	}
 	s.proposedIn = m.group.Term()
-	// One leader proposes all pieces in one step, so pieces of two leaders' decisions are not interleaved in the log.
+	// One leader proposes all pieces in one step, so the log does not interleave the pieces of two leaders' decisions.
 	inPieces(d.survivors, m.pieceBytes, func(piece []Functor, more bool) {
 		part := *d
 		part.survivors, part.more = piece, more
@@ -355,10 +363,10 @@ func (m *membership) decide(n geo.NodeID) {
 	})
 }
 
-// of reports whether m is a complete report about an epoch; m may be nil.
+// of reports whether m is a complete report about the given epoch. m may be nil.
 func (m *Report) of(epoch uint64) bool { return m != nil && m.Epoch == epoch && !m.More }
 
-// join asks an active server to sponsor this server, if this server is closed and knows the decision about itself.
+// join asks an active server to sponsor this server, if this server is closed and the group knows this incarnation.
 func (m *membership) join() {
 	if s := &m.servers[m.r.self]; s.status != closed || m.r.behind || s.incarnation != m.r.replace.known[m.r.self] {
 		return
@@ -374,13 +382,13 @@ func (m *membership) join() {
 	}
 }
 
-// requested lets another server join. Everything that is visible anywhere is below this server's watermark, which stays
-// fixed until the server has joined or can no longer join. The joining server may therefore issue any timestamp above
-// it. A node receives a higher watermark of this server only in a view in which the joining server is active; from then
-// on, that server's watermark holds the node back.
+// requested lets another server join. Everything that is visible anywhere is at or below this server's watermark, which
+// stays fixed until the other server has joined or can no longer join. The joining server may therefore issue any
+// timestamp above the fixed watermark. A node receives a higher watermark of this server only in a view in which the
+// joining server is active. In that view, the joining server's watermark holds back visibility at the node.
 func (m *membership) requested(from geo.NodeID, req *JoinRequest) {
 	s, own := &m.servers[from], &m.servers[m.r.self]
-	// One sponsorship at a time: the capped watermark serves a single join entry.
+	// Only one sponsorship at a time, because the capped watermark belongs to a single join entry.
 	if m.sponsored != nil || m.r.behind || own.status != active || m.r.replace.unmarked() || s.status != closed || s.epoch != req.Epoch ||
 		s.incarnation != m.r.replace.known[from] {
 		return
@@ -404,7 +412,7 @@ func (m *membership) apply(data []byte) {
 	m.r.caughtUp()
 }
 
-// endSponsorship lets this server's watermark rise again once the server that it sponsors has joined or can no longer
+// endSponsorship lets this server's watermark rise again, once the server that it sponsors has joined or can no longer
 // join.
 func (m *membership) endSponsorship() {
 	if p := m.sponsored; p != nil && !p.possible(&m.servers[p.server]) {
@@ -412,7 +420,7 @@ func (m *membership) endSponsorship() {
 	}
 }
 
-// find returns the server that an entry refers to, or nil if that server is in another epoch by now.
+// find returns the server that an entry refers to. It returns nil if that server is in another epoch by now.
 func (m *membership) find(n geo.NodeID, epoch uint64) *server {
 	if int(n) >= len(m.servers) || m.servers[n].epoch != epoch {
 		return nil
@@ -420,8 +428,8 @@ func (m *membership) find(n geo.NodeID, epoch uint64) *server {
 	return &m.servers[n]
 }
 
-// become changes the agreed status of a server and increments the view. It must precede the messages that result from
-// the change, so that they carry the new view.
+// become changes the agreed status of a server and increments the view. It must run before the messages that result
+// from the change are sent, so that the messages carry the new view.
 func (m *membership) become(s *server, st status) {
 	s.status = st
 	m.view++
@@ -432,11 +440,11 @@ func (e *suspicion) apply(m *membership) bool {
 	return s != nil && s.status == active && m.suspect(e.server)
 }
 
-// suspect makes an active server suspected, so that no replica accepts its writes. It returns false if too many servers
-// are inactive already.
+// suspect makes an active server suspected, so that no replica accepts the server's writes. It returns false if too
+// many servers are inactive already.
 func (m *membership) suspect(n geo.NodeID) bool {
 	s := &m.servers[n]
-	// The leader checks this when it proposes, too, but two suspicions may be in the log at the same time.
+	// The leader checks this before it proposes, too, but two suspicions may be in the log at the same time.
 	if m.inactive() >= m.mayBeInactive() {
 		return false
 	}
@@ -454,7 +462,7 @@ func (e *decision) apply(m *membership) bool {
 	if s == nil || s.status != suspected {
 		return false
 	}
-	// An earlier leader may have lost its term between two pieces; a new decision starts again.
+	// An earlier leader may have lost its term between two pieces. Start again with the new decision.
 	if e.piece == 0 {
 		s.pieces, s.survivors = 0, nil
 	}
@@ -468,7 +476,7 @@ func (e *decision) apply(m *membership) bool {
 	}
 	m.become(s, closed)
 	m.r.env.Mark(serverClosed)
-	// A new epoch excludes all writes of the server that are still in flight.
+	// The new epoch excludes all writes of the server that are still in flight.
 	s.epoch++
 	s.pieces, s.survivors = 0, nil
 	// A new incarnation issues timestamps above last, so that no timestamp is used twice.
@@ -487,21 +495,21 @@ func (e *decision) apply(m *membership) bool {
 	return true
 }
 
-// closedSelf handles the decision about this server, which ends its sponsorship of another server.
+// closedSelf handles the decision about this server, which ends this server's sponsorship of another server.
 func (m *membership) closedSelf(survivors []Functor) {
 	m.sponsored = nil
 	m.r.writes.decided(survivors)
 }
 
-// possible reports whether the server can still join: it is closed in the same epoch, and still has the same
-// incarnation.
+// possible reports whether the server can still join with this entry: it is closed in the entry's epoch, and its
+// incarnation has not changed.
 func (e *join) possible(s *server) bool {
 	return s.status == closed && s.epoch == e.epoch && (e.incarnation == 0 && s.incarnation == s.marked || e.incarnation > s.marked && e.incarnation == s.incarnation)
 }
 
 func (e *join) apply(m *membership) bool {
 	s, sponsor := m.find(e.server, e.epoch), m.find(e.sponsor, e.sponsorEpoch)
-	// If the sponsor was closed, its watermark is no longer fixed, so above may no longer bound what is visible.
+	// If the sponsor was closed, its watermark is no longer fixed, so e.above may be lower than something that is visible.
 	if s == nil || !e.possible(s) || sponsor == nil || sponsor.status != active {
 		return false
 	}
@@ -515,7 +523,7 @@ func (e *join) apply(m *membership) bool {
 	m.joined++
 	s.joins++
 	p := &m.r.watermarks.peers[e.server]
-	// The server issues only timestamps above above, so this watermark is true before its first gossip.
+	// The server issues only timestamps above e.above, so this watermark is correct before the server's first gossip.
 	p.watermark = max(p.watermark, e.above)
 	if e.server == m.r.self {
 		m.r.writes.resume(e.above)
@@ -532,20 +540,20 @@ func (e *abandonment) apply(m *membership) bool {
 	if e.server == m.r.self {
 		m.r.giveUp()
 	}
-	// The abandoned server no longer counts, so more functors may be stored by all replicas.
+	// The abandoned server no longer counts, so all counted replicas may have stored more functors.
 	m.recount()
 	return true
 }
 
-// recount recomputes quorum and everywhere of all partitions, after a change of the nodes that count.
+// recount recomputes quorum and everywhere of all partitions, after the set of nodes that count has changed.
 func (m *membership) recount() {
 	for q := range m.r.group {
 		m.r.writes.recount(q)
 	}
 }
 
-// snapshot returns the agreed state for a member that lacks log entries which the other members have discarded. It
-// omits the functors in these entries: see restore.
+// snapshot returns the agreed state for a member that lacks log entries which the other members have discarded. The
+// snapshot omits the functors in these entries: see restore.
 func (m *membership) snapshot() []byte {
 	b := codec.AppendUvarint(nil, m.view)
 	for n := range m.servers {
@@ -560,9 +568,10 @@ func (m *membership) snapshot() []byte {
 	return b
 }
 
-// restore installs the agreed state from a snapshot. This server stops serving clients, because it lacks functors of
-// the skipped entries. It continues to store and acknowledge other servers' functors; otherwise they would keep them
-// for it permanently. A new incarnation starts with a snapshot, and receives the functors when it joins.
+// restore installs the agreed state from a snapshot. If this server has state, it stops serving clients, because it
+// lacks the functors in the skipped entries. It continues to store and acknowledge functors of other servers. Otherwise
+// the other servers would keep these functors for it permanently. A new incarnation starts with a snapshot, and
+// receives the functors when it joins.
 func (m *membership) restore(data []byte) {
 	if !m.r.replace.unmarked() {
 		m.r.giveUp()
@@ -590,14 +599,15 @@ func (m *membership) restore(data []byte) {
 		m.copies[i].read(&r)
 	}
 	if m.r.replace.unmarked() && m.servers[m.r.self].marked == m.r.replace.known[m.r.self] {
-		m.r.giveUp() // it has joined in a skipped entry, and lacks the functors since
+		m.r.giveUp() // this incarnation has joined in a skipped entry, and lacks the functors after that entry
 	}
 	m.endSponsorship()
 	m.r.caughtUp()
 	m.join()
 }
 
-// giveUp stops serving clients at a server that lacks discarded functors, and answers all transactions that wait.
+// giveUp stops serving clients, because this server lacks functors that the other servers have discarded. It answers
+// all waiting transactions.
 func (r *Replica) giveUp() {
 	r.behind = true
 	r.functors.invisible, r.writes.waiting, r.replace.held = nil, nil, nil
@@ -608,7 +618,7 @@ func (r *Replica) giveUp() {
 	slices.Sort(ids)
 	for _, id := range ids {
 		o := txn.Outcome{ID: id, Status: txn.Refused, Cause: txn.CauseNode, Reason: ReasonBehind}
-		// Other servers may have the functor and evaluate it, so the outcome is unknown rather than refused.
+		// Other servers may have the functor and evaluate it, so the outcome is unknown instead of refused.
 		if r.unanswered[id] {
 			o.Status = txn.Unknown
 		}

@@ -8,12 +8,12 @@ import (
 	"github.com/geobench/geobench/internal/engine/consensus"
 )
 
-// A node drops messages of a suspected server, even of the current epoch, because it has reported its functors.
-// Messages of a later view wait. After a new incarnation has joined, its messages alone count.
+// A node drops messages of a suspected server, even of the current epoch, because it has already reported the server's
+// functors. Messages of a later view wait. After a new incarnation has joined, only its messages count.
 func TestWhoIsTaken(t *testing.T) {
 	for name, tc := range map[string]struct {
 		prepare func(*Replica)
-		view    uint64 // ahead of this node's
+		view    uint64 // how far the message's view is ahead of this node's view
 		want    int64
 	}{
 		"an active server":       {func(*Replica) {}, 0, 1},
@@ -33,11 +33,11 @@ func TestWhoIsTaken(t *testing.T) {
 	}
 }
 
-// A report counts for its epoch if that epoch is undecided, once all pieces of the report have arrived.
+// A report counts for its epoch if that epoch is undecided and all pieces of the report have arrived.
 func TestReportsOfAnEpoch(t *testing.T) {
 	for name, tc := range map[string]struct {
 		reports []Report
-		want    bool // a whole report about epoch 1
+		want    bool // the reports are a complete report about epoch 1
 	}{
 		"whole":                        {[]Report{{Epoch: 1}}, true},
 		"of an epoch that is decided":  {[]Report{{Epoch: 0}}, false},
@@ -62,7 +62,7 @@ func TestReportsOfAnEpoch(t *testing.T) {
 	}
 }
 
-// A piece of a report is appended only to pieces of the same epoch.
+// A piece of a report is appended only to pieces about the same epoch.
 func TestReportsOfTwoEpochs(t *testing.T) {
 	for epoch, want := range map[uint64]bool{0: false, 1: true} {
 		r, _ := node(t, 0, 0, 1, nil)
@@ -74,7 +74,8 @@ func TestReportsOfTwoEpochs(t *testing.T) {
 	}
 }
 
-// A node reports to each new leader, and each leader proposes a decision, because its predecessor's may be lost.
+// A node reports to each new leader, and each leader proposes a decision, because the previous leader's decision may be
+// lost.
 func TestEachLeaderIsTold(t *testing.T) {
 	r, w := node(t, 0, 0, 1, nil)
 	m, proposed := &r.membership, 0
@@ -97,7 +98,7 @@ func TestEachLeaderIsTold(t *testing.T) {
 	}
 }
 
-// A proposal about a server counts for its epoch and incarnation. The sponsor of a join must be active.
+// A proposal about a server counts only for its epoch and incarnation. The sponsor of a join must be active.
 func TestEntriesOfAnEpoch(t *testing.T) {
 	r, _ := node(t, 0, 0, 1, nil)
 	m := &r.membership
@@ -139,7 +140,7 @@ func TestEntriesOfAnEpoch(t *testing.T) {
 	}
 }
 
-// An active server sponsors a server that knows that it is closed, and in which epoch.
+// An active server sponsors a closed server only if the request is for the closed server's current epoch.
 func TestWhoSponsors(t *testing.T) {
 	for name, tc := range map[string]struct {
 		own   status
@@ -155,7 +156,7 @@ func TestWhoSponsors(t *testing.T) {
 	}
 }
 
-// Rows are asked for, given and in use as of the last mark of a copy.
+// Requests for rows, sent rows and replenishments count only for the last mark of a copy.
 func TestRowsOfAMark(t *testing.T) {
 	for id, want := range map[uint64]bool{4: false, 5: true, 6: false} {
 		r, w := node(t, 0, 0, 1, nil)

@@ -12,7 +12,8 @@ type watermarks struct {
 	r        *Replica
 	interval time.Duration // the parameter gossip
 	peers    []peer        // by node
-	// visible is the visibility watermark known to this node: the node has all functors up to it, and they are stable.
+	// visible is the visibility watermark known to this node: the node has all functors up to it, and these functors are
+	// stable.
 	visible Timestamp
 	// highest is the highest watermark received.
 	highest Timestamp
@@ -23,16 +24,17 @@ type watermarks struct {
 // peer is this node's state of another server.
 type peer struct {
 	watermark Timestamp
-	// view is the highest view in the peer's messages. held buffers the peer's messages from views that this node has not
+	// view is the highest view in the peer's messages. held buffers messages of the peer from views that this node has not
 	// reached.
 	view  uint64
 	held  []protocol.Message
 	heard time.Duration // time of the last message
 
-	// sent counts the gossip messages to the peer, arrived those that the peer has acknowledged. received counts the
-	// gossip messages from the peer, acknowledged those that this node has acknowledged. At most window messages are in
-	// flight, so that slow or disconnected links do not fill up. A message with a pending acknowledgement is exempt: two
-	// servers with full windows would otherwise wait for each other.
+	// sent is the number of gossip messages to the peer, and arrived the number of these that the peer has acknowledged.
+	// received is the number of gossip messages from the peer, and acknowledged the number of these that this node has
+	// acknowledged. At most window messages are in flight, so that slow or disconnected links do not fill up. A message
+	// that carries a new acknowledgement is exempt, because two servers with full windows would otherwise wait for each
+	// other.
 	sent, arrived, received, acknowledged, window uint64
 }
 
@@ -52,7 +54,7 @@ func (w *watermarks) start() {
 	w.tickLater()
 }
 
-// tickLater sets the gossip timer. Ticks are aligned to multiples of the interval by the node's clock.
+// tickLater sets the gossip timer. Ticks are aligned to multiples of the interval on the node's clock.
 func (w *watermarks) tickLater() {
 	if len(w.peers) > 1 {
 		w.r.env.After(w.interval-max(0, w.r.env.Now())%w.interval, protocol.Timer{Kind: gossipTimer})
@@ -61,7 +63,7 @@ func (w *watermarks) tickLater() {
 
 func (w *watermarks) hear(n geo.NodeID) { w.peers[n].heard = w.r.env.Now() }
 
-// tick sends this server's watermarks to the other servers, except abandoned ones.
+// tick sends this server's watermarks to the other servers, except abandoned servers.
 func (w *watermarks) tick() {
 	for n := range w.peers {
 		if p := &w.peers[n]; geo.NodeID(n) != w.r.self && w.r.membership.servers[n].status != abandoned {
@@ -96,16 +98,17 @@ func (w *watermarks) count(from geo.NodeID, m *Gossip) {
 	p.received, p.arrived, p.view = max(p.received, m.Number), max(p.arrived, min(m.Received, p.sent)), max(p.view, m.View)
 }
 
-// receive handles another server's watermarks, unless the server is not active or has been closed since it sent them.
+// receive handles another server's watermarks. It ignores them if the server is not active, or was closed after it sent
+// them.
 func (w *watermarks) receive(from geo.NodeID, m *Gossip) {
 	s := &w.r.membership.servers[from]
-	// A watermark from an earlier epoch may cover functors that the group has decided were never written.
+	// A watermark from an earlier epoch may cover functors that the group has decided to treat as never written.
 	if s.status != active || s.epoch != m.Epoch {
 		w.r.env.Mark(gossipOfSuspect)
 		return
 	}
 	p := &w.peers[from]
-	// Watermarks only rise; a join may have set a higher one before the server's first gossip arrives.
+	// Watermarks only rise. A join may have set a higher watermark before the server's first gossip arrives.
 	p.watermark = max(p.watermark, m.Watermark)
 	w.highest = max(w.highest, m.Watermark)
 	w.r.functors.collect(from, m.Replicated)
@@ -116,8 +119,8 @@ func (w *watermarks) receive(from geo.NodeID, m *Gossip) {
 func (w *watermarks) advance() Timestamp {
 	lowest, any := ^Timestamp(0), false
 	for n := range w.peers {
-		// A suspected server still holds back visibility until its unfinished functors are decided; a closed server has
-		// none.
+		// A suspected server still holds back visibility until the group has decided about its unfinished functors. A closed
+		// server has no unfinished functors.
 		if w.r.membership.servers[n].counts() && geo.NodeID(n) != w.r.self {
 			lowest, any = min(lowest, w.peers[n].watermark), true
 		}

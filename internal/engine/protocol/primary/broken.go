@@ -15,21 +15,20 @@ const (
 	earlyHandover
 )
 
-// Faulty variants with plausible defects. They are in no table of engines; they test that the checks find such defects
-// (package broken).
+// Faulty variants with plausible defects. No engine table lists them; tests use them to verify that the checker finds
+// the defects (package broken).
 var (
-	// AppliedTwice executes a request that a coordinator sends again after it has reconnected, even if the request was
-	// executed before.
+	// AppliedTwice executes a repeated request of a coordinator again, even if the writer has executed it before.
 	AppliedTwice = mistaken("primary-applied-twice", appliedTwice)
-	// OutOfOrder applies the entries that are shipped together from the last to the first.
+	// OutOfOrder applies the entries that arrive in one message from the last to the first.
 	OutOfOrder = mistaken("primary-out-of-order", outOfOrder)
-	// UnaskedWriter reads from the copy with reads: Global, without asking the writer for its log position.
+	// UnaskedWriter reads from the copy with reads: Global, but does not ask the writer for its log position.
 	UnaskedWriter = mistaken("primary-unasked-writer", unaskedWriter)
-	// ForgottenSession reads as with reads: Session, without waiting for the session's writes.
+	// ForgottenSession reads from the copy with reads: Session, but does not wait for the session's writes.
 	ForgottenSession = mistaken("primary-forgotten-session", forgottenSession)
 	// Unvalidated commits forwarded transactions even if their reads have changed.
 	Unvalidated = mistaken("primary-unvalidated", unvalidated)
-	// EarlyHandover hands the writer's role over before the last entries of the log are shipped.
+	// EarlyHandover hands over the writer's role before the last entries of the log are shipped.
 	EarlyHandover = mistaken("primary-early-handover", earlyHandover)
 )
 

@@ -3,11 +3,14 @@ package primary
 import "github.com/geobench/geobench/internal/base/invariant"
 
 var (
-	oneWriterOf = invariant.New("primary.one-writer", "a term has one writer")
-	appliedUp   = invariant.New("primary.applied-grows", "the terms that a node knows never go back, and within one neither does what it has applied")
-	logOrder    = invariant.New("primary.log-order", "what the storage is told to be committed is committed, and what is committed was sent")
-	oneBase     = invariant.New("primary.one-base", "a term's log begins behind one entry")
-	sameEntry   = invariant.New("primary.same-entry", "copies that have applied as many entries have applied the same last one")
+	oneWriterOf = invariant.New("primary.one-writer", "a term has at most one writer")
+	appliedUp   = invariant.New("primary.applied-grows",
+		"a node's term never decreases, and its applied position never decreases within a term")
+	logOrder = invariant.New("primary.log-order",
+		"the writer announces only committed positions, and only appended entries are committed or shipped")
+	oneBase   = invariant.New("primary.one-base", "all nodes agree on the entry after which the log of a term starts")
+	sameEntry = invariant.New("primary.same-entry",
+		"copies with the same applied position have applied the same last entry")
 )
 
 // Check implements protocol.Checked.

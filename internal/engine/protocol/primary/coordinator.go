@@ -17,25 +17,25 @@ import (
 type coordinator struct {
 	r                 *Replica
 	reads             string
-	perStatement      bool // a barrier precedes each statement
+	perStatement      bool // with reads: Global, a barrier precedes each statement, not only the transaction
 	whole             bool // transactions that write are sent to the writer as procedures
 	single            bool // the region's instance coordinates all transactions of the region
 	barrierRoundTrips int
-	begins            int // round trips before the first statement
+	begins            int // round trips that begin a transaction at the writer, before its first statement
 	patience          time.Duration
 
 	number  uint64
 	open    map[uint64]*transaction
-	numbers queue.Queue[uint64] // numbers of open transactions, and of some that are closed
+	numbers queue.Queue[uint64] // numbers of the open transactions, oldest first, and of some closed transactions
 	waiting []*transaction      // transactions that wait for log entries
 	ticking bool                // a timer is set
-	// seen is the last log entry that an answer to a client of the region has reported. With session reads, later
-	// transactions read at least up to it.
+	// seen is the last log entry that an answer to a client of the region has included. With session reads, later
+	// transactions read a state that includes this entry.
 	seen uint64
-	// unsure is set in a new incarnation until the writer has reported its commit position, since its predecessor may
+	// unsure is set in a new incarnation until the writer has reported its commit position, because the predecessor may
 	// have seen later entries.
 	unsure bool
-	// relays are the sessions of transactions that other nodes of the region have sent to this node.
+	// relays are the sessions of the transactions that other nodes of the region have relayed to this node.
 	relays sessions
 
 	transactions, relayedAway, localReads, logWaits, barriers, statements, forwarded, resent int64
@@ -45,24 +45,24 @@ type coordinator struct {
 type transaction struct {
 	*txn.Transaction
 	number uint64
-	origin *raftgroup.Name // name at the node that has relayed it, or nil
+	origin *raftgroup.Name // the transaction's name at the node that has relayed it, or nil
 
-	// request is the last request, sent at time sent, and is repeated until it is answered. It is a round trip of the
-	// transaction, with number step. It is nil while the transaction waits for log entries.
+	// request is the transaction's last request, sent at time sent. The coordinator repeats it until it is answered. step
+	// is the number of this round trip of the transaction. request is nil while the transaction waits for log entries.
 	request protocol.Message
 	sent    time.Duration
 	step    uint64
 
 	readOnly bool
 	asked    int    // round trips for barriers so far
-	position uint64 // the log entry up to which the copy must have applied the log
+	position uint64 // the transaction needs a copy that has applied the log up to this entry
 
-	// The content to be forwarded, once the procedure has run.
+	// The following fields are the content to forward, once the procedure has run.
 	executed  bool
 	reads     optimistic.Reads
 	writes    []txn.WriteEntry
-	outcome   txn.Outcome // if it commits
-	begun     int         // round trips so far that have begun the transaction at the writer
+	outcome   txn.Outcome // outcome of the procedure, valid if the writer commits the transaction
+	begun     int         // round trips so far to begin the transaction at the writer
 	wrote     int         // statements sent to the writer
 	barriered int         // round trips so far for the barrier before the next statement
 }
@@ -89,15 +89,15 @@ func (c *coordinator) oldest() uint64 {
 	return c.number + 1
 }
 
-// take accepts a transaction of a client, or of another node of the region if origin is not nil.
+// take accepts a transaction of a client. If origin is not nil, another node of the region has relayed the transaction.
 func (c *coordinator) take(t *txn.Transaction, origin *raftgroup.Name) {
 	c.number++
 	x := &transaction{Transaction: t, number: c.number, origin: origin, readOnly: c.r.procs.ReadsOnly(t)}
 	c.open[x.number] = x
 	c.numbers.Push(x.number)
 	c.tick()
-	switch { // in Aurora, the client would connect to that endpoint
-	// In the writer's region the writer executes transactions itself, so no copy is involved.
+	switch { // in Aurora, the client would connect to the endpoint that this switch selects
+	// The writer executes the transactions of its own region itself, so they need no copy.
 	case c.r.topology.RegionOf(c.r.log.writer) == c.r.region:
 		c.call(x)
 	case c.elsewhere():
@@ -142,7 +142,7 @@ func (c *coordinator) send(x *transaction, to geo.NodeID, m protocol.Message) {
 	c.r.env.Send(to, m)
 }
 
-// ask sends the next request of a transaction to the writer.
+// ask numbers the next request of a transaction and sends it to the writer.
 func (c *coordinator) ask(x *transaction, m *Request) {
 	x.step++
 	m.Term, m.Number, m.Oldest, m.Step = c.r.log.term, x.number, c.oldest(), x.step
@@ -152,7 +152,7 @@ func (c *coordinator) ask(x *transaction, m *Request) {
 	c.send(x, c.r.log.writer, m)
 }
 
-// trips returns the number of round trips for barriers that must precede the first reads reads.
+// trips returns the number of round trips for barriers before a transaction with the given number of reads can run.
 func (c *coordinator) trips(reads int) int {
 	switch {
 	case c.reads == readsSession && c.unsure:
@@ -166,20 +166,20 @@ func (c *coordinator) trips(reads int) int {
 	return c.barrierRoundTrips
 }
 
-// read executes a transaction on this node's copy, once the copy is fresh enough.
+// read executes a transaction on this node's copy, once the copy is recent enough.
 func (c *coordinator) read(x *transaction) {
 	switch {
-	case c.r.writes(): // since a failover; its rows may include uncommitted entries
+	case c.r.writes(): // this node became the writer in a failover, so its rows may include uncommitted entries
 		c.r.env.Mark(readAtWriter)
 		c.call(x)
-	// Before the first execution the number of reads is unknown; execute requests the remaining barriers.
+	// The number of reads is unknown before the first execution. execute requests the remaining barriers.
 	case x.asked < c.trips(0):
 		x.asked++
 		c.ask(x, &Request{Barrier: true})
 	case c.r.catchUp.lacks || x.position > c.r.log.applied:
 		c.logWaits++
 		c.r.env.Mark(logAwaited)
-		// The transaction waits for the log and not for a reply, so nothing must be repeated.
+		// The transaction waits for the log and not for a reply, so there is no request to repeat.
 		x.request = nil
 		c.waiting = append(c.waiting, x)
 	default:
@@ -198,19 +198,19 @@ func (c *coordinator) execute(x *transaction) {
 		return
 	}
 	writes := c.r.execution.Writes()
-	// The copy is a past state of the database, so a result without writes needs no validation by the writer.
+	// The copy is a past state of the database, so the writer need not validate a result without writes.
 	if o.Status != txn.Committed || len(writes) == 0 {
 		c.localReads++
 		c.finish(x, o, c.r.log.applied)
 		return
 	}
 	c.forwarded++
-	// The writes are valid only until the next execution, but they are sent statement by statement.
+	// The execution reuses its memory of the writes, but the statements are sent later, one by one.
 	x.executed, x.reads, x.writes, x.outcome = true, reads, slices.Clone(writes), o
 	c.forward(x)
 }
 
-// forward sends the next request of a transaction that writes: to begin it, for a barrier, a statement or the commit.
+// forward sends the next request of a transaction that writes: a begin, a barrier, a statement or the commit.
 func (c *coordinator) forward(x *transaction) {
 	before := 0
 	if c.perStatement && c.reads == readsGlobal {
@@ -228,19 +228,20 @@ func (c *coordinator) forward(x *transaction) {
 		x.barriered = 0
 		x.wrote++
 		c.statements++
-		// Only the first request may create a session. A later request without a session has lost its earlier writes.
+		// Only the first request may create a session. If a later request finds no session, the writes of the earlier
+		// requests are lost.
 		c.ask(x, &Request{First: x.begun == 0 && x.wrote == 1, Writes: x.writes[x.wrote-1 : x.wrote : x.wrote]})
 	default:
-		// With a new step, a late Reply to the last statement cannot send the Commit again.
+		// The new step keeps a late Reply to the last statement from sending the Commit again.
 		x.step++
 		c.send(x, c.r.log.writer, &Commit{Term: c.r.log.term, Number: x.number, Oldest: c.oldest(), ID: x.ID, Reads: x.reads})
 	}
 }
 
-// replied handles the writer's reply. It ignores a second reply to a repeated request.
+// replied handles the writer's reply to a Request. It ignores a second reply to a repeated request.
 func (c *coordinator) replied(m *Reply) {
 	x := c.open[m.Number]
-	// Steps number the round trips, so an answer to an earlier one cannot continue the transaction twice.
+	// Each round trip has its own step, so a reply to an earlier round trip cannot continue the transaction twice.
 	if x == nil || x.request == nil || m.Step != x.step {
 		return
 	}
@@ -262,7 +263,7 @@ func (c *coordinator) answered(m *Answer) {
 		return
 	}
 	o := m.Outcome
-	// The writer has executed no procedure, so only this node knows the result.
+	// The writer has not executed the procedure, so only this node knows the procedure's result.
 	if x.executed && o.Status == txn.Committed {
 		o = x.outcome
 	}
@@ -271,7 +272,7 @@ func (c *coordinator) answered(m *Answer) {
 	c.finish(x, o, m.Entry)
 }
 
-// finish answers a transaction that has observed the log up to an entry.
+// finish answers a transaction whose result includes the log up to the given entry.
 func (c *coordinator) finish(x *transaction, o txn.Outcome, entry uint64) {
 	delete(c.open, x.number)
 	c.seen = max(c.seen, entry)
@@ -287,7 +288,8 @@ func (c *coordinator) finish(x *transaction, o txn.Outcome, entry uint64) {
 	c.r.env.Send(x.origin.Coordinator, m)
 }
 
-// relayed accepts a transaction that another node of the region has relayed. It answers a repetition from the session.
+// relayed accepts a transaction that another node of the region has relayed. If the Relay is a repetition, relayed
+// answers it from the session.
 func (c *coordinator) relayed(from geo.NodeID, m *Relay) {
 	c.relays.forget(from, m.Oldest)
 	n := raftgroup.Name{Coordinator: from, Number: m.Number}
@@ -296,7 +298,7 @@ func (c *coordinator) relayed(from geo.NodeID, m *Relay) {
 		if s.answer != nil {
 			c.r.env.Send(from, s.answer)
 		}
-		// The first copy of the request is still in progress, and is going to be answered.
+		// The first copy of the request is still in progress and will be answered.
 		return
 	}
 	c.relays.open(n)
@@ -306,7 +308,7 @@ func (c *coordinator) relayed(from geo.NodeID, m *Relay) {
 // progress continues the transactions that have waited for the log.
 func (c *coordinator) progress() {
 	waiting := c.waiting
-	// read may make a transaction wait again, which adds it to the new list.
+	// read may make a transaction wait again, and then adds it to the new list.
 	c.waiting = nil
 	for _, x := range waiting {
 		if c.r.catchUp.lacks || x.position > c.r.log.applied {
@@ -329,7 +331,7 @@ func (c *coordinator) tick() {
 func (c *coordinator) reconnect() {
 	c.ticking = false
 	for _, n := range slices.Sorted(maps.Keys(c.open)) {
-		// A request that this node handles itself may close transactions during the loop.
+		// If this node is the receiver of a request, resend may close transactions during the loop.
 		if x := c.open[n]; x != nil && x.request != nil && (x.sent+c.patience <= c.r.env.Now() || c.r.env.Buggify(resendsEarly)) {
 			c.resend(x)
 		}
@@ -350,16 +352,17 @@ func (c *coordinator) resend(x *transaction) {
 	case *Commit:
 		c.send(x, to, &Commit{Term: term, Number: m.Number, Oldest: oldest, ID: m.ID, Reads: m.Reads})
 	case *Request:
-		// Messages are immutable; the earlier copy may still be in flight.
+		// Messages are immutable, and the earlier copy may still be in flight.
 		again := *m
 		again.Term, again.Oldest = term, oldest
 		c.send(x, to, &again)
 	}
 }
 
-// moved repeats all unanswered requests at the next writer. Calls to a writer that was in this region now go to the
-// region's instance, if it coordinates all transactions. After a planned failover, no unanswered call is in the log, or
-// its answer would have arrived earlier. After an unplanned failover, it may be in the log, so its outcome is unknown.
+// moved handles a change of the writer. It repeats the unanswered requests at the new writer. The old writer may have
+// been in this region. In that case, calls now go to the region's instance, if the instance coordinates all
+// transactions. After a planned failover, the log contains no unanswered call, because its answer would have arrived
+// before. After an unplanned failover, the log may contain such a call, so its outcome is unknown.
 func (c *coordinator) moved(m *Takeover) {
 	base, planned := m.Base, m.Planned
 	if m.Recovered { // the log contains every answered transaction
@@ -376,7 +379,7 @@ func (c *coordinator) moved(m *Takeover) {
 		_, relayed := x.request.(*Relay)
 		_, called := x.request.(*Call)
 		switch {
-		// A waiting transaction needs only the log, and a relayed one is handled by the region's instance.
+		// A waiting transaction needs only the log. The region's instance takes care of a relayed transaction.
 		case x.request == nil || relayed:
 		case called && c.elsewhere() && planned:
 			c.r.env.Mark(relayedAfterHandover)
@@ -390,8 +393,8 @@ func (c *coordinator) moved(m *Takeover) {
 	c.progress()
 }
 
-// replaced records that another node has lost its state. If it is the region's instance, the transactions that were
-// relayed there end with an unknown outcome. Read-only transactions are repeated.
+// replaced records that another node has lost its state. If the node is the region's instance, relayed transactions end
+// with an unknown outcome, except read-only transactions, which are repeated.
 func (c *coordinator) replaced(n geo.NodeID) {
 	if n != instance(c.r.topology, c.r.region) {
 		return

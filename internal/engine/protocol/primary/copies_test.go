@@ -15,8 +15,8 @@ import (
 	"github.com/geobench/geobench/internal/run/explore"
 )
 
-// Where storage servers apply the log, a region that writes nothing and the storage that ships to it pay for none of
-// that; rows and messages are the same.
+// If storage servers apply the log, neither the storage that ships it nor the nodes of a region that only reads pay CPU
+// time for the log. The rows and the messages are the same as otherwise.
 func TestCopies(t *testing.T) {
 	type load struct{ writer, shipper, reader, stored time.Duration }
 	run := func(copies string) (l load, traffic geo.Traffic, sum int64) {
@@ -48,8 +48,8 @@ func TestCopies(t *testing.T) {
 	}
 }
 
-// Global reads that wait for the log are strictly serializable where storage servers apply the log. The node's CPU pays
-// for the reads, not for the log.
+// If storage servers apply the log, global reads that wait for the log are still strictly serializable. The node pays
+// CPU time for the reads, but not for the log.
 func TestGlobalReadsOfStorageCopies(t *testing.T) {
 	e := *primary.Engine
 	for parameter, value := range map[string]string{"reads": "Global", "shippedBy": "Storage", "copies": "Storage"} {
@@ -65,7 +65,7 @@ func TestGlobalReadsOfStorageCopies(t *testing.T) {
 		p := protocoltest.Params(t, primary.Engine, map[string]string{"reads": "Global", "readers": "Instance", "shippedBy": "Storage", "copies": copies})
 		s := sim.New(sim.Config{Topology: topology, Engine: primary.Engine, Params: p, Figures: protocoltest.Figures(t), Procedures: simload.Procedures, Costs: sim.DefaultCosts})
 		simload.FillLayout(primary.Engine.Layout(topology, p), 30, 10, s.Store)
-		for region, ops := range []string{"a%d+1", "r%d"} { // the first writes, the second reads
+		for region, ops := range []string{"a%d+1", "r%d"} { // the first region writes, and the second reads
 			next := func(r *rand.Rand) string { return fmt.Sprintf(ops, r.IntN(30)) }
 			simload.Add(s, geo.Region(region), 1, simload.Load{Clients: 10, Next: next, Think: time.Millisecond, Until: time.Second})
 		}

@@ -8,9 +8,9 @@ import (
 	"github.com/geobench/geobench/internal/engine/blocks/statetransfer"
 )
 
-// Copy is the state that the log has produced up to an entry: rows, and transactions that have ended.
+// Copy is the state that the log has produced up to an entry: the rows and the outcomes of transactions.
 type Copy struct {
-	// Last is the last entry, and Committed the last entry that the sender knew to be committed.
+	// Last is the last entry included in the rows. Committed is the last entry that the sender knew to be committed.
 	Term, Last, Committed uint64
 
 	Rows    []store.Row // in the order of keys
@@ -30,7 +30,7 @@ func (m *Copy) appendTo(b []byte) []byte {
 	return b
 }
 
-// readCopy reads a copy, and refuses a copy that cannot be restored.
+// readCopy decodes a copy, and returns an error if the copy is invalid.
 func readCopy(data []byte) (*Copy, error) {
 	r := codec.NewReader(data)
 	m := &Copy{Term: r.UvarintMax(maxNumber), Last: r.UvarintMax(maxNumber), Committed: r.UvarintMax(maxNumber), Rows: statetransfer.ReadRows(&r)}

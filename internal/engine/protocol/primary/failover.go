@@ -7,19 +7,21 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// failover moves the writer to the next region, once, at the time that the parameters set.
+// failover moves the writer to the next region once, at the time that the parameters set.
 //
-// Managed. The writer accepts no more requests, waits until its log is committed, and sends it to all nodes. The
-// announcement that the next region's instance now writes follows (Takeover). Links keep their order, and the
-// announcement takes the same path as the log. So a node that receives it has the whole log, unless a node on that path
-// was lost with it. In that case the writer repeats the announcement, and a node that lacks entries asks for a copy;
-// the next writer does so before it starts. Requests that the old writer has dropped are sent again to the new writer.
+// Managed. The writer accepts no more requests, waits until its log is committed, and sends it to all nodes. Then it
+// announces that the next region's instance is the writer (Takeover). Links keep their order, and the announcement
+// takes the same path as the log. A node that receives the announcement therefore has the whole log, unless a node on
+// the path was lost together with the log. In that case, the old writer repeats the announcement, and a node that lacks
+// entries asks for a copy; the next writer does so before it starts. Coordinators repeat the requests that the old
+// writer has dropped at the new writer.
 //
-// Unplanned. The next region's instance announces that it writes after its own last entry. Later entries that the old
-// writer has committed are lost; the old writer counts them when it learns of the failover. A node with rows of another
-// entry asks for a copy (replace.go): later changes must be removed, and missing entries may never arrive.
+// Unplanned. The next region's instance announces that it is the writer from its own last entry on. Later entries that
+// the old writer has committed are lost. The old writer counts them when it learns of the failover. A node whose rows
+// are at a different entry asks for a copy (replace.go): it must remove later changes, and it may never receive missing
+// entries.
 //
-// A new incarnation of the writer (replace.go) announces itself in the same way, and continues the log that its storage
+// A new incarnation of the writer (replace.go) announces itself in the same way. It continues the log that its storage
 // has kept.
 type failover struct {
 	r         *Replica
@@ -29,7 +31,7 @@ type failover struct {
 	armed     bool      // the timer is set
 	leaving   bool      // a managed failover has started here and has not ended
 	left      bool      // a managed failover has ended here
-	taking    *Takeover // makes this node the writer once it has received the log up to Base
+	taking    *Takeover // the announcement that makes this node the writer once it has the log up to Base, or nil
 	held      []held
 	news      *Takeover // the announcement of the current term; nil in the first term
 	failovers int64
@@ -48,7 +50,7 @@ func (f *failover) init(r *Replica) {
 	f.next = instance(r.topology, successor(r.topology, r.params))
 }
 
-// arm sets the failover timer at the first entry of the log, from which failoverAt counts.
+// arm sets the failover timer when the log has its first entry: failoverAt counts from this time.
 func (f *failover) arm() {
 	// The configured failover happens once, in the first term.
 	if f.armed || f.r.log.term > 0 {
@@ -104,9 +106,9 @@ func (f *failover) announce(m *Takeover) {
 	f.adopt(m)
 }
 
-// told handles a new writer's announcement. In a planned failover, the node passes it on to the nodes that receive the
-// log from here, unless the writer notifies them directly. So the announcement takes the same path as the log. A new
-// incarnation receives the announcement from all nodes that have it.
+// told handles a new writer's announcement. In a planned failover, this node passes the announcement on to the nodes
+// that it sends the log to. The announcement thus takes the same path as the log. A node does not pass it on if the
+// writer notifies its receivers directly.
 func (f *failover) told(from geo.NodeID, m *Takeover) {
 	if l := &f.r.log; m.Planned && m.Term > l.term && (from != l.writer || f.r.shipper(from) == f.r.self) {
 		f.r.others(func(n geo.NodeID) {
@@ -118,11 +120,11 @@ func (f *failover) told(from geo.NodeID, m *Takeover) {
 	f.adopt(m)
 }
 
-// adopt enters the term of a new writer. If that is this node, it becomes the writer, after it has received the log of
-// a planned failover.
+// adopt enters the term of a new writer. If this node is the new writer of a planned failover, it first waits until it
+// has received the log.
 func (f *failover) adopt(m *Takeover) {
 	l := &f.r.log
-	// A takeover that waits for its log is completed first: see catchUp.restore.
+	// Complete a takeover that waits for its log first: see catchUp.restore.
 	if m.Term <= l.term || f.taking != nil {
 		return
 	}
@@ -141,12 +143,12 @@ func (f *failover) adopt(m *Takeover) {
 	f.leaving = false
 	c := &f.r.catchUp
 	c.waiting, c.needs = nil, 0
-	// After an unplanned failover, extra entries are as wrong as missing ones, because the new log has other entries at
-	// their positions.
+	// After an unplanned failover, extra entries are as wrong as missing entries, because the new log has different
+	// entries at their positions.
 	switch behind := l.applied < m.Base || l.applied > m.Base && !m.Planned && !m.Recovered; {
 	case c.lacks || behind:
 		c.ask()
-	// A recovered writer does not know which entries its storage has: `begin` resets its acknowledgements.
+	// A recovered writer does not know which entries its storage has, because begin resets the acknowledgements.
 	case m.Recovered && f.r.stores():
 		f.r.env.Send(m.Writer, &Ack{Term: m.Term, Last: l.applied})
 	}
@@ -159,7 +161,7 @@ func (f *failover) adopt(m *Takeover) {
 	f.r.coordinator.moved(m)
 }
 
-// atTerm calls do once the node has reached the term of a message. It drops messages of earlier terms, because their
+// atTerm calls do once the node has reached the term of message m. It drops messages of earlier terms, because their
 // senders repeat the requests.
 func (f *failover) atTerm(from geo.NodeID, m protocol.Message, term uint64, do func()) {
 	switch {
@@ -171,7 +173,8 @@ func (f *failover) atTerm(from geo.NodeID, m protocol.Message, term uint64, do f
 	}
 }
 
-// hold keeps a message until release, when the node has entered another term or received its missing rows.
+// hold keeps a message until release, which runs when the node has entered another term or has received its missing
+// rows.
 func (f *failover) hold(from geo.NodeID, m protocol.Message) { f.held = append(f.held, held{from, m}) }
 
 // release handles the held messages again.

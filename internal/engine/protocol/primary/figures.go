@@ -17,7 +17,7 @@ var figures = []protocol.Figure{
 	},
 	{
 		Name: "log_waits", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutConflicts,
-		Doc: "Transactions that waited until the local copy had reached a position of the log.",
+		Doc: "Transactions that waited until the local copy had reached a log position.",
 	},
 	{
 		Name: "barriers", Kind: protocol.Counter, Unit: "messages", Topic: protocol.AboutLogs,
@@ -29,7 +29,7 @@ var figures = []protocol.Figure{
 	},
 	{
 		Name: "transactions_forwarded", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutTransactions,
-		Doc: "Transactions forwarded to the writer whole.",
+		Doc: "Whole transactions forwarded to the writer.",
 	},
 	{
 		Name: "requests_resent", Kind: protocol.Counter, Unit: "messages", Topic: protocol.AboutLogs,
@@ -49,7 +49,7 @@ var figures = []protocol.Figure{
 	},
 	{
 		Name: "requests_known", Kind: protocol.Counter, Unit: "messages", Topic: protocol.AboutLogs,
-		Doc: "Requests that the writer had received before.",
+		Doc: "Requests that the writer had already received.",
 	},
 	protocol.LogEntries,
 	{
@@ -62,7 +62,7 @@ var figures = []protocol.Figure{
 	},
 	{
 		Name: "lost_transactions", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutRecovery,
-		Doc: "Transactions that the node had committed as the writer and that an unplanned failover lost.",
+		Doc: "Transactions that the node had committed as the writer and that were lost in an unplanned failover.",
 	},
 	{
 		Name: "copies_restored", Kind: protocol.Counter, Unit: "copies", Topic: protocol.AboutRecovery,

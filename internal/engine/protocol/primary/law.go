@@ -7,13 +7,13 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// law is Engine.Law, for a transaction that reads and writes a row of each home, before any failover. It adds the
-// client's hop, a round trip to the writer for each statement, and another inside the writer's region to store the log.
-// It is the mean over the nodes of the client's region.
+// law is Engine.Law, for a transaction that reads and writes a row of each home, before any failover. It adds up the
+// client's round trip to its node, a round trip to the writer for each statement, and a round trip inside the writer's
+// region to store the log. The result is the mean over the nodes of the client's region.
 func law(t *geo.Topology, p protocol.Params, c geo.Region, homes []geo.Region) time.Duration {
 	writer := geo.Region(p.Int("primary"))
 	each := t.Partitions * t.Replicas
-	// hop is the mean round trip to the region's instance from the region's nodes.
+	// hop is the mean round trip from the region's nodes to the region's instance.
 	hop := t.RTT(c, c) * time.Duration(each-1) / time.Duration(each)
 	d := t.RTT(c, c)
 	// If the region has other nodes, a commit waits for acknowledgements from its storage.
@@ -33,7 +33,8 @@ func law(t *geo.Topology, p protocol.Params, c geo.Region, homes []geo.Region) t
 	return d + time.Duration(trips(p, rows))*t.RTT(c, writer)
 }
 
-// lightRows is the maximum number of rows that a transaction of a light load reads, and writes.
+// lightRows is the maximum number of rows that a transaction of a light load reads, and the maximum number that it
+// writes.
 const lightRows = 16
 
 // trips returns the number of round trips to the writer of a transaction that reads and writes the given number of

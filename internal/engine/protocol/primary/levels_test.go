@@ -16,14 +16,14 @@ import (
 	"github.com/geobench/geobench/internal/run/explore"
 )
 
-// only returns the engine with a single value of a parameter, so that all scenarios use it.
+// only returns the engine with a single value of a parameter, so that all scenarios use this value.
 func only(parameter, value string) *protocol.Engine {
 	e := *primary.Engine
 	e.Parameters = with(e.Parameters, parameter, value)
 	return &e
 }
 
-// with returns the parameters with a single value of one parameter.
+// with returns the parameters, with one of them limited to a single value.
 func with(all []protocol.Parameter, parameter, value string) []protocol.Parameter {
 	all = slices.Clone(all)
 	i := slices.IndexFunc(all, func(p protocol.Parameter) bool { return p.Name == parameter })
@@ -31,8 +31,8 @@ func with(all []protocol.Parameter, parameter, value string) []protocol.Paramete
 	return all
 }
 
-// Each read mode gives its level, and no stronger level: the checker shows two transactions that rule out the stronger
-// level.
+// Each read mode provides its isolation level and no stronger level: the checker finds two transactions that rule out
+// the stronger level.
 func TestLevels(t *testing.T) {
 	for reads, tc := range map[string]struct {
 		level    isolation.Level
@@ -71,7 +71,7 @@ func TestLevels(t *testing.T) {
 }
 
 // failingOver runs transfers on three regions, disconnects the first region for a while, and fails over to the second.
-// A region has one node, or three where the storage ships the log.
+// It returns the number of lost transactions. Each region has one node, or three nodes if the storage ships the log.
 func failingOver(t *testing.T, engine *protocol.Engine, kind, shippedBy string) (lost int64) {
 	topology := simload.ThreeRegions(1)
 	if shippedBy == "Storage" {
@@ -91,7 +91,7 @@ func failingOver(t *testing.T, engine *protocol.Engine, kind, shippedBy string) 
 	count := func(name string) int64 { return protocoltest.Counter(s, topology, name) }
 	next := topology.Node(1, 0, 0)
 	at := func(n geo.NodeID, name string) int64 { return protocoltest.CounterOf(s, n, name) }
-	// The first writer's entries after the entry where the next writer's log starts.
+	// The entries of the first writer after the entry at which the next writer's log starts.
 	if beyond := at(topology.Node(0, 0, 0), "commits") - (at(next, "entries_applied") - at(next, "commits")); count("lost_transactions") != beyond {
 		t.Errorf("%d lost, want %d", count("lost_transactions"), beyond)
 	}
@@ -105,7 +105,7 @@ func failingOver(t *testing.T, engine *protocol.Engine, kind, shippedBy string) 
 }
 
 // A managed failover waits for a cut link and loses nothing. An unplanned failover continues without the writer's
-// region, and reports the number of its lost transactions. The copies are equal at the end in both cases.
+// region, and reports the number of lost transactions. In both cases, the copies are equal at the end.
 func TestFailover(t *testing.T) {
 	lost := int64(0)
 	for _, shippedBy := range []string{"Storage", "Writer"} {
@@ -120,8 +120,8 @@ func TestFailover(t *testing.T) {
 	t.Logf("the unplanned failover has lost %d", lost)
 }
 
-// What an unplanned failover loses was answered, so the histories have no level: the checker says so. Explorers leave
-// such parameters out.
+// An unplanned failover loses transactions that were answered, so its histories have no isolation level, and the
+// checker reports that. The explorer therefore refuses such parameters.
 func TestUnplannedShows(t *testing.T) {
 	e := only("failover", "Unplanned")
 	r := explore.Run(explore.Config{Engine: e, Seed: 1})
@@ -144,10 +144,10 @@ func TestUnplannedShows(t *testing.T) {
 	t.Logf("%d of 60 histories are wrong", wrong)
 }
 
-// Scenarios that have found defects. In the first, a transaction at the old writer was missing in its region's session.
-// In the second, a transaction that waited at the next writer read uncommitted rows. In the third, a transaction that
-// the old writer had committed was sent to the next writer twice. It was executed there, since its answer waited for
-// the log.
+// These scenarios have found defects. In the first, a transaction at the old writer was missing in its region's
+// session. In the second, a transaction that waited at the next writer read uncommitted rows. In the third, a
+// transaction that the old writer had committed was sent to the next writer twice. The next writer executed it, because
+// its answer was still waiting for the log.
 func TestRegressions(t *testing.T) {
 	for _, seed := range []uint64{304, 634, 6582} {
 		if r := explore.Run(explore.Config{Engine: primary.Engine, Seed: seed, Hostile: true}); !r.Passed() {
@@ -156,7 +156,7 @@ func TestRegressions(t *testing.T) {
 	}
 }
 
-// A scenario with lost nodes that has found a defect: an instance learned of the next writer from nodes other than its
+// This scenario with lost nodes has found a defect: an instance learned of the next writer from nodes other than its
 // feeder, and did not pass the announcement on.
 func TestRegressionsOfLosses(t *testing.T) {
 	if r := explore.Run(explore.Config{Engine: primary.Engine, Seed: 7045, Replace: true}); !r.Passed() {

@@ -30,12 +30,13 @@ const (
 	kindStanding
 )
 
-// maxNumber bounds the numbers of terms, transactions, round trips and entries, so that sums of them cannot overflow.
+// maxNumber bounds the numbers of terms, transactions, round trips and entries, so that sums of these numbers cannot
+// overflow.
 const maxNumber = 1<<62 - 1
 
 // Relay sends a transaction to the instance of the sender's region, which has the region's sessions.
 type Relay struct {
-	// Number is the transaction's number at its sender, Oldest the lowest number that the sender waits for.
+	// Number is the transaction's number at its sender. Oldest is the lowest number for which the sender still waits.
 	Number, Oldest uint64
 	Transaction    *txn.Transaction
 }
@@ -80,9 +81,9 @@ func (m *Call) String() string { return fmt.Sprintf("call t%v", m.Transaction.ID
 // Request is a round trip of a transaction that is forwarded statement by statement, or that reads a copy.
 type Request struct {
 	Term, Number, Oldest uint64
-	// Step counts the transaction's round trips, from 1.
+	// Step numbers the transaction's round trips from 1.
 	Step uint64
-	// First is set if the request begins the transaction at the writer.
+	// First is set if this is the first request that begins the transaction at the writer.
 	First bool
 	// Barrier is set if the request only asks for the writer's log position.
 	Barrier bool
@@ -119,7 +120,7 @@ func (m *Request) String() string {
 type Commit struct {
 	Term, Number, Oldest uint64
 	ID                   txn.ID
-	// Reads are the transaction's reads from the sender's copy.
+	// Reads are the reads of the transaction from the sender's copy.
 	Reads optimistic.Reads
 }
 
@@ -166,10 +167,10 @@ func (m *Reply) String() string {
 
 // Answer sends the outcome of a transaction.
 type Answer struct {
-	// Relayed is set if the message answers a Relay; its term is then ignored.
+	// Relayed is set if the message answers a Relay. Term is then unused.
 	Relayed      bool
 	Term, Number uint64
-	// Entry is the last log entry that the transaction has observed.
+	// Entry is the last log entry that the transaction's result may include.
 	Entry   uint64
 	Outcome txn.Outcome
 }
@@ -194,7 +195,7 @@ func (m *Answer) String() string {
 
 // Entry is a transaction in the log.
 type Entry struct {
-	// Name is the transaction's name at its coordinator, and Oldest the lowest number that the coordinator waited for.
+	// Name is the transaction's name at its coordinator. Oldest is the lowest number for which the coordinator waited.
 	Name   raftgroup.Name
 	Oldest uint64
 	// Outcome is the outcome of the committed transaction. It has a result only if the writer has executed the procedure.
@@ -277,15 +278,15 @@ func (m *Ack) AppendTo(b []byte) []byte {
 
 func (m *Ack) String() string { return fmt.Sprintf("has the log up to %d", m.Last) }
 
-// Takeover announces the writer of a term, and the entry after which it writes.
+// Takeover announces the writer of a term. The writer's own entries start after entry Base.
 type Takeover struct {
 	Term   uint64
 	Writer geo.NodeID
 	Base   uint64
-	// Planned is set if the sender is the previous writer, whose log ends at that entry.
+	// Planned is set if the sender is the previous writer, whose log ends at Base.
 	Planned bool
-	// Recovered is set if the writer is a new incarnation of the previous writer, with the log that its storage has kept.
-	// The last entries of that log follow as the first entries of the term.
+	// Recovered is set if the writer is a new incarnation of the previous writer that has recovered the log from its
+	// storage. The entries of that log after Base are the first entries of the term.
 	Recovered bool
 }
 
@@ -310,7 +311,7 @@ func (m *Takeover) String() string {
 // Behind requests a copy of the rows.
 type Behind struct {
 	Term uint64
-	// Ask is the number of the sender's request.
+	// Ask is the sender's number of this request.
 	Ask uint64
 }
 
@@ -327,7 +328,8 @@ func (m *Behind) AppendTo(b []byte) []byte {
 
 func (m *Behind) String() string { return "asks for a copy" }
 
-// Ahead reports that the sender has reached an entry by a copy, and does not pass on earlier entries.
+// Ahead reports that the sender has received its state up to entry Last as a copy, and does not pass on entries up to
+// Last.
 type Ahead struct{ Term, Last uint64 }
 
 // Kind implements protocol.Message.
@@ -360,7 +362,7 @@ func (m *Survey) String() string { return "how far is the log?" }
 // Standing answers a Survey.
 type Standing struct {
 	Term uint64
-	// Applied is the last entry applied to the sender's rows, and Last the last entry that it has.
+	// Applied is the last entry applied to the sender's rows. Last is the last entry that the sender has.
 	Applied, Last uint64
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/protocoltest"
 )
 
-// sampleMessages has every kind of message, empty and full.
+// sampleMessages has messages of every kind, empty and full.
 func sampleMessages() map[string]protocol.Message {
 	writes := []txn.WriteEntry{{Key: simload.Key(300), Value: []byte("v")}, {Key: simload.GroupKey(3, 9), Deleted: true}}
 	reads := optimistic.Reads{Points: []optimistic.Point{{Key: simload.Key(300), Writer: txn.MakeID(1, 2)}}}
@@ -50,7 +50,7 @@ func TestCodec(t *testing.T) {
 	protocoltest.Codec(t, sampleMessages(), protocoltest.All(decode, simload.Procedures))
 }
 
-// Bodies that no message has are refused.
+// The decoder refuses bodies that are no valid encoding of a message.
 func TestRefusedMessages(t *testing.T) {
 	for name, m := range map[string]protocol.Message{
 		"a row with a malformed key":       &Request{Writes: []txn.WriteEntry{{Key: "short"}}},
@@ -69,7 +69,7 @@ func TestRefusedMessages(t *testing.T) {
 	}
 }
 
-// A copy is read as it was written, and a copy that cannot be restored is refused.
+// A decoded copy equals the encoded copy, and a copy that cannot be restored is refused.
 func TestCopy(t *testing.T) {
 	name := raftgroup.Name{Coordinator: 3, Number: raftgroup.First(2)}
 	committed := txn.Outcome{ID: txn.MakeID(1, 2), Status: txn.Committed, Result: []byte("r"), Class: 1}

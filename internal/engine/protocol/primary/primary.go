@@ -1,32 +1,33 @@
 // Package primary is a database with a single writer, such as Amazon Aurora's global database (A. Verbitski et al.,
-// Amazon Aurora: Design Considerations for High Throughput Cloud-Native Relational Databases, SIGMOD 2017), as C.
-// Nguyen et al. describe and measure it (SunStorm: Geographically distributed transactions over Aurora-style systems,
-// PVLDB 18(13), 2025, sections 2 and 7).
+// Amazon Aurora: Design Considerations for High Throughput Cloud-Native Relational Databases, SIGMOD 2017). It follows
+// the description and measurements by C. Nguyen et al. (SunStorm: Geographically distributed transactions over
+// Aurora-style systems, PVLDB 18(13), 2025, sections 2 and 7).
 //
 // The writer (writer.go) is one node of the primary region. It orders all transactions that write, and appends their
-// writes to a log. A transaction is committed once a majority of the nodes of the writer's region, its storage, has its
-// entry. Then the log is shipped to all other nodes, by the writer or from the storage. Each node holds all rows and
-// applies the entries in their order (log.go): a copy is always a past state of the database.
+// writes to a log. The nodes of the writer's region are its storage. A transaction is committed once a majority of them
+// has its entry. After that, the writer or a storage node ships the log to all other nodes. Each node holds all rows
+// and applies the entries in log order (log.go). A copy is therefore always a past state of the database.
 //
-// Coordinators (coordinator.go). Read-only transactions are answered from the copy in the client's region, once it is
-// as fresh as the parameter reads requires. Transactions that write read there too, and are forwarded statement by
-// statement: each write is a round trip to the writer, and so are start and commit. The writer commits a transaction if
-// all its reads are still current. So transactions that write are strictly serializable, regardless of their copy. In
-// the writer's region, clients talk to the writer, and transactions are sent there whole.
+// Coordinators (coordinator.go). Read-only transactions are answered from the copy in the client's region, once the
+// copy is as recent as the parameter reads requires. Transactions that write also read from this copy, and are
+// forwarded statement by statement: each write is a round trip to the writer, and so are begin and commit. The writer
+// commits a transaction if all its reads are still current. Transactions that write are therefore strictly
+// serializable, regardless of the copy that they read. In the writer's region, clients talk to the writer, and each
+// transaction is sent to the writer as a whole.
 //
 // Connections. The requests of a transaction are numbered, and each coordinator numbers its transactions. A coordinator
-// that waits too long for an answer reconnects and sends its request again; the writer knows which requests it has
+// that waits too long for an answer reconnects and repeats its request. The writer knows which requests it has
 // executed.
 //
-// Failover (failover.go). The writer moves to the next region when the operator requests it: without loss, or
+// Failover (failover.go). The writer moves to the next region when the operator requests it, either without loss or
 // immediately.
 //
 // Lost nodes (replace.go). A new incarnation receives a copy of the rows from the node that sends it the log. A new
 // incarnation of the writer obtains the log from its storage.
 //
-// Partitions. Aurora has none: one instance writes, and one in each region reads. Here all nodes hold all rows. The
-// nodes of the writer's region are the storage that a commit waits for. The nodes of other regions are reader
-// instances, or one of them is (parameter readers).
+// Partitions. Aurora has none: one instance writes, and one instance in each region reads. Here all nodes hold all
+// rows. The nodes of the writer's region are the storage that a commit waits for. In other regions, either all nodes
+// are reader instances or only one of them is (parameter readers).
 package primary
 
 import (
@@ -178,8 +179,8 @@ func promises(p protocol.Params) isolation.Level {
 	return isolation.StrictSerializable
 }
 
-// tolerates is Engine.Tolerates: any number of the regions that never write. Transactions committed by the writer's
-// region may exist nowhere else.
+// tolerates is Engine.Tolerates: any number of the regions that never contain the writer may fail. Transactions
+// committed by the writer's region may exist nowhere else.
 func tolerates(t *geo.Topology, p protocol.Params) protocol.Tolerance {
 	s := protocol.Tolerance{InFlight: true}
 	for r := range geo.Region(len(t.Regions)) {
@@ -189,23 +190,23 @@ func tolerates(t *geo.Topology, p protocol.Params) protocol.Tolerance {
 		}
 	}
 	s.Most = len(s.Regions)
-	// No node waits for lost nodes: other nodes receive the entries that the lost nodes have not received. The writer may
-	// move in the meantime.
+	// No node waits for lost nodes, and all other nodes receive the entries that lost nodes miss. The writer may move in
+	// the meantime.
 	s.Settles = 10 * t.LongestRTT()
 	s.Answers = protocol.InTime(t.LongestRTT()+p.Duration("shipping")) + time.Duration(trips(p, lightRows))*t.LongestRTT()
 	return s
 }
 
-// successor returns the region to which the writer moves.
+// successor returns the region to which a failover moves the writer.
 func successor(t *geo.Topology, p protocol.Params) geo.Region {
 	return geo.Region((int(p.Int("primary")) + 1) % len(t.Regions))
 }
 
-// instance returns the node of a region that writes, if the region does. It also has the region's sessions and readers
-// if a single node has them.
+// instance returns the first node of a region. It is the writer if the region contains the writer. It also handles the
+// region's sessions and reads if the parameters assign these to a single node.
 func instance(t *geo.Topology, r geo.Region) geo.NodeID { return t.Node(r, 0, 0) }
 
-// shipper returns the node that ships the log of a writer to the other regions.
+// shipper returns the node that ships a writer's log to the other regions.
 func (r *Replica) shipper(writer geo.NodeID) geo.NodeID {
 	if t := r.topology; r.params.Word("shippedBy") == shippedByStorage && t.Partitions*t.Replicas > 1 {
 		return writer + 1 // the writer is the first node of its region
@@ -213,8 +214,8 @@ func (r *Replica) shipper(writer geo.NodeID) geo.NodeID {
 	return writer
 }
 
-// distribute sends a message to all nodes of the other regions, as their shipper. A shipper in the storage sends it to
-// a node of each region, which passes it on.
+// distribute sends a message to all nodes of the other regions; this node must be the shipper. If the shipper is not
+// the writer, it sends the message only to the instance of each region, which passes the message on.
 func (r *Replica) distribute(m protocol.Message) {
 	once := r.shipper(r.log.writer) != r.log.writer
 	for _, n := range r.writer.remote {
@@ -224,7 +225,8 @@ func (r *Replica) distribute(m protocol.Message) {
 	}
 }
 
-// passOn passes a message from the shipper in another region on from the region's instance to the region's other nodes.
+// passOn passes a message from the region's instance on to the other nodes of the region. It does so only if a storage
+// node of another region has shipped the message.
 func (r *Replica) passOn(from geo.NodeID, m protocol.Message) {
 	if r.topology.RegionOf(from) != r.region && r.shipper(r.log.writer) == from && from != r.log.writer {
 		for _, n := range r.writer.storage {
@@ -233,8 +235,9 @@ func (r *Replica) passOn(from geo.NodeID, m protocol.Message) {
 	}
 }
 
-// Offloads implements protocol.RemoteWork: the storage of an Aurora global database ships the log to other regions and
-// applies it there. Messages of the writer are charged, and so is storing in the writer's region before it answers.
+// Offloads implements protocol.RemoteWork. It reports whether storage servers do the work of message m: in an Aurora
+// global database, they ship the log to other regions and apply it there. Messages of the writer are charged, and so is
+// the storing of entries in the writer's region.
 func (r *Replica) Offloads(peer geo.NodeID, m protocol.Message) bool {
 	_, log := m.(*Append)
 	if !log || !r.offloads || r.writes() {
@@ -329,7 +332,7 @@ func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
 		r.failover.told(from, m)
 	case *Behind:
 		if news := r.failover.news; m.Term < r.log.term {
-			if news.Planned && from == news.Writer { // the new writer has not started and asks for the rows to start with
+			if news.Planned && from == news.Writer { // the new writer has not started, and asks for its initial rows
 				r.catchUp.behind(from, m)
 				return
 			}
@@ -338,8 +341,8 @@ func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
 		}
 		r.failover.atTerm(from, m, m.Term, func() { r.catchUp.behind(from, m) })
 	case *Ahead:
-		// A copy in flight may be older than the entry after which the feeder sends the log. So the notice must be handled
-		// before the copy arrives.
+		// A copy in flight may be older than the entry after which the feeder sends the log. The notice must therefore be
+		// handled before the copy arrives.
 		if r.catchUp.lacks && m.Term == r.log.term {
 			r.catchUp.ahead(m)
 			return
@@ -389,8 +392,8 @@ func (r *Replica) Roles() []string {
 	return nil
 }
 
-// Pending implements protocol.Replica. It counts unanswered own transactions, entries to be shipped, and entries that
-// wait for missing ones.
+// Pending implements protocol.Replica. It counts the unanswered transactions of this node, log entries to be shipped,
+// answers that wait for commits, and held messages. Missing rows and a failover in progress count one each.
 func (r *Replica) Pending() int {
 	return len(r.coordinator.open) + r.writer.pending() + r.failover.pending() + len(r.log.outbox)
 }

@@ -12,41 +12,42 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// catchUp gives a node at a wrong log position a copy of another node's rows. New incarnations of lost nodes use it,
-// and nodes that are at another position than the new writer after an unplanned failover.
+// catchUp gives a node at a wrong log position a copy of another node's rows. It serves new incarnations of lost nodes.
+// It also serves nodes whose position differs from that of the new writer after an unplanned failover.
 //
-// Copies take the same path as the log, from the node that sends the log here (feeder): its later entries follow the
-// copy. A node that has reached an entry by a copy passes on no earlier entries. It notifies the nodes that it feeds,
-// and they ask it for a copy in turn (Ahead). Other regions receive only copies of committed entries, since clients
-// read from them. Nodes of the storage receive all that the writer has, and then acknowledge it.
+// A node receives its copy from its feeder, which is the node that sends it the log. The feeder's later entries thus
+// follow the copy. A node that has received its state up to an entry as a copy does not pass on earlier entries. It
+// notifies the nodes that it feeds (Ahead), and they ask it for a copy in turn. Other regions receive only copies of
+// committed entries, because clients read from them. Storage nodes receive everything that the writer has, and then
+// acknowledge it.
 //
 // A new incarnation of the writer asks all nodes of its storage for their log positions (Survey), and takes the longest
-// log. That log contains all committed entries, since at most one node is lost at a time. The incarnation starts
-// another term, in which that log's last entries are the first, as uncommitted entries. Because of the term, its
-// answers are never confused with its predecessor's.
+// log. That log contains all committed entries, because at most one node is lost at a time. The incarnation starts
+// another term, whose first entries are the last entries of that log, as uncommitted entries. The new term also keeps
+// its answers apart from its predecessor's answers.
 type catchUp struct {
 	r *Replica
-	// lacks reports that the rows are not at a position of the log. joins reports that not all later entries were sent
-	// here, or passed on.
+	// lacks is set while the rows of this node are at no position of the log. joins is set if this node may have missed
+	// entries that it had to pass on: after the copy, it notifies the nodes that it feeds.
 	lacks, joins bool
 	asks         uint64
-	// needs is the last entry that the feeder does not send: it sends the log after this entry.
+	// needs is the entry after which the feeder sends the log. A copy must include this entry.
 	needs    uint64
 	ticking  bool // a timer is set
 	incoming statetransfer.Receiver
 	outgoing *statetransfer.Sender
-	// served is, by node, the number of its last request. waiting are copies that include uncommitted entries.
+	// served is the number of the last request of each node. waiting are copies that include uncommitted entries.
 	served  map[geo.NodeID]uint64
 	waiting []waitingCopy
-	// standings are the log positions of the storage nodes. They are collected by a new incarnation of the writer that
-	// does not have the log, and nil at other nodes.
+	// standings are the log positions of the storage nodes. Only a new incarnation of the writer that does not have the
+	// log collects them; they are nil at all other nodes.
 	standings map[geo.NodeID]*Standing
 }
 
-// askEvery is the retry interval of requests for missing state.
+// askEvery is the interval between requests for missing state.
 const askEvery = time.Second
 
-// waitingCopy is a requested copy that waits for an entry to be committed.
+// waitingCopy is a requested copy that waits until its last entry is committed.
 type waitingCopy struct {
 	to   geo.NodeID
 	ask  uint64
@@ -75,7 +76,7 @@ func (c *catchUp) start() {
 	}
 }
 
-// feeder returns the node that sends the log to another node.
+// feeder returns the node that sends the log to node to.
 func (r *Replica) feeder(to geo.NodeID) geo.NodeID {
 	writer, region := r.log.writer, r.topology.RegionOf(to)
 	switch {
@@ -87,7 +88,7 @@ func (r *Replica) feeder(to geo.NodeID) geo.NodeID {
 	return r.shipper(writer)
 }
 
-// stores reports whether the node is a storage node of the writer.
+// stores reports whether this node is a storage node of the writer.
 func (r *Replica) stores() bool { return !r.writes() && r.topology.RegionOf(r.log.writer) == r.region }
 
 // ask requests a copy and invalidates earlier requests.
@@ -97,11 +98,12 @@ func (c *catchUp) ask() {
 	c.request()
 }
 
-// request sends the current request. A sender that receives it again cancels its transfer if the receiver is silent.
+// request sends the current request. If it is a repetition, the receiver ignores it while it still serves the first
+// one.
 func (c *catchUp) request() {
 	m := &Behind{Term: c.r.log.term, Ask: c.asks}
 	to := c.r.feeder(c.r.self)
-	// The old writer has the whole log, regardless of which node on its path to this node was lost.
+	// The old writer has the whole log, regardless of which node on the path to this node was lost.
 	if c.r.failover.taking != nil {
 		to = c.r.log.writer
 	}
@@ -110,7 +112,7 @@ func (c *catchUp) request() {
 			return
 		}
 		to = c.longest()
-		// This node does not know the current term, and a receiver in another term would not serve the request.
+		// This node does not know the current term, and a node in a different term would not serve the request.
 		m.Term = c.standings[to].Term
 	}
 	c.r.env.Send(to, m)
@@ -128,7 +130,8 @@ func (c *catchUp) again() {
 	}
 }
 
-// survey sends this node's log position to a new incarnation of the writer. A node with missing rows reports no log.
+// survey sends this node's log position to a new incarnation of the writer. If this node lacks rows, it answers only
+// after it has received them.
 func (c *catchUp) survey(from geo.NodeID, m *Survey) {
 	l := &c.r.log
 	if c.lacks {
@@ -138,7 +141,7 @@ func (c *catchUp) survey(from geo.NodeID, m *Survey) {
 	c.r.env.Send(from, &Standing{Term: l.term, Applied: l.applied, Last: l.applied + uint64(len(l.tail))})
 }
 
-// surveyed records a storage node's log position. Once all have answered, the writer requests the longest log.
+// surveyed records a storage node's log position. Once all storage nodes have answered, it requests the longest log.
 func (c *catchUp) surveyed(from geo.NodeID, m *Standing) {
 	if c.standings == nil {
 		return
@@ -160,7 +163,7 @@ func (c *catchUp) longest() geo.NodeID {
 	})
 }
 
-// behind sends a node a copy, unless the same request is being served.
+// behind sends a node a copy, unless this node is already serving the same request.
 func (c *catchUp) behind(to geo.NodeID, m *Behind) {
 	waits := slices.ContainsFunc(c.waiting, func(w waitingCopy) bool { return w.to == to })
 	if c.served[to] == m.Ask && (waits || c.outgoing.Busy(to)) {
@@ -170,7 +173,7 @@ func (c *catchUp) behind(to geo.NodeID, m *Behind) {
 	c.served[to] = m.Ask
 	l := &c.r.log
 	copied := &Copy{Term: l.term, Last: l.applied, Committed: c.committed(), Rows: store.Placed(c.r.store), Endings: l.endings}
-	// A new incarnation of the writer must continue with the uncommitted entries, too.
+	// A new incarnation of the writer must also continue with the uncommitted entries.
 	if to == l.writer {
 		copied.Tail = l.tail
 	}
@@ -194,7 +197,7 @@ func (c *catchUp) committed() uint64 {
 	return c.r.log.committed
 }
 
-// flush sends the waiting copies that no longer include uncommitted entries. Storage nodes need not wait for that.
+// flush sends the waiting copies whose entries are all committed. It sends copies for storage nodes in any case.
 func (c *catchUp) flush() {
 	c.waiting = slices.DeleteFunc(c.waiting, func(w waitingCopy) bool {
 		send := w.last <= c.committed() || c.r.topology.RegionOf(w.to) == c.r.topology.RegionOf(c.r.log.writer)
@@ -207,7 +210,7 @@ func (c *catchUp) flush() {
 
 // piece handles a piece of the copy that this node has requested last.
 func (c *catchUp) piece(from geo.NodeID, m *statetransfer.Piece) {
-	// ask invalidates earlier requests, because their copies may be too old.
+	// Ignore copies of earlier requests, because they may be too old.
 	if !c.lacks || m.ID != c.asks {
 		return
 	}
@@ -223,7 +226,7 @@ func (c *catchUp) piece(from geo.NodeID, m *statetransfer.Piece) {
 // restore replaces the node's rows by the rows of a copy.
 func (c *catchUp) restore(m *Copy) {
 	l, f := &c.r.log, &c.r.failover
-	// The feeder does not send the entries between the copy and needs.
+	// The feeder does not send the entries after such a copy, up to needs.
 	if m.Last < c.needs {
 		c.ask()
 		return
@@ -248,11 +251,11 @@ func (c *catchUp) restore(m *Copy) {
 		l.committed = max(l.committed, m.Committed)
 		c.r.env.Send(l.writer, &Ack{Term: l.term, Last: l.applied})
 	} else {
-		l.committed = m.Last // the sender waited until entry Last was committed
+		l.committed = m.Last // the sender has waited until entry Last was committed
 	}
 	if c.joins {
 		c.joins = false
-		// This node does not ship the entries up to the copy, and passAhead reports that.
+		// This node does not ship entries that the copy includes. passAhead notifies the nodes that it feeds of that.
 		l.outbox, l.posted = nil, l.applied
 		c.passAhead()
 	}
@@ -261,7 +264,7 @@ func (c *catchUp) restore(m *Copy) {
 	c.r.coordinator.progress()
 }
 
-// passAhead notifies the nodes that receive the log from here of the entry after which they receive it.
+// passAhead notifies each node that this node feeds of the entry after which it sends the log.
 func (c *catchUp) passAhead() {
 	l := &c.r.log
 	c.r.others(func(n geo.NodeID) {
@@ -318,7 +321,7 @@ func (r *Replica) Replaced(n geo.NodeID, _ uint32) {
 	case c.lacks && r.feeder(r.self) == n:
 		c.request()
 	}
-	if news := r.failover.news; news != nil { // it may have been announced to the predecessor
+	if news := r.failover.news; news != nil { // the takeover may have been announced only to the predecessor
 		r.env.Send(n, news)
 	}
 	if f := &r.failover; f.left && n == r.writer.shipper { // the lost shipper had to pass the announcement on
@@ -342,8 +345,8 @@ func (r *Replica) FullyReplicated() bool {
 	return !r.catchUp.lacks && !(r.writes() && slices.Contains(r.writer.lacking, true))
 }
 
-// replaces is Engine.Replaces: all nodes except writers that alone have the log. Such a writer is alone in its region,
-// or is about to hand the log over or to take it.
+// replaces is Engine.Replaces: all nodes can be replaced, except writers that alone have the log. Such a writer is the
+// only node of its region, or the old or new writer of a managed failover.
 func replaces(t *geo.Topology, p protocol.Params) (nodes []geo.NodeID) {
 	if p.Word("failover") == failoverUnplanned {
 		return nil

@@ -14,13 +14,13 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/protocoltest"
 )
 
-// node is a replica and its environment, in which no time passes.
+// node is a replica together with its environment, in which no time passes.
 type node struct {
 	*Replica
 	*protocoltest.Quiet
 }
 
-// newNode makes a node of two regions, which has started.
+// newNode returns a started node of a database with two regions.
 func newNode(t *testing.T, self geo.NodeID, incarnation uint32, replicas int, given map[string]string) *node {
 	q := protocoltest.NewQuiet()
 	r := newReplica(protocol.Config{
@@ -31,7 +31,7 @@ func newNode(t *testing.T, self geo.NodeID, incarnation uint32, replicas int, gi
 	return &node{r, q}
 }
 
-// entry returns an entry of the log.
+// entry returns log entry number, which writes row number.
 func entry(number uint64) Entry {
 	return Entry{
 		Name: raftgroup.Name{Coordinator: 1, Number: number}, Oldest: 1, Outcome: txn.Outcome{ID: txn.MakeID(1, number), Status: txn.Committed},
@@ -39,13 +39,13 @@ func entry(number uint64) Entry {
 	}
 }
 
-// piece returns a copy in one piece.
+// piece returns a copy as a single piece.
 func piece(id uint64, m *Copy) *statetransfer.Piece {
 	o := statetransfer.NewOutgoing(m.appendTo(nil), 0)
 	return &statetransfer.Piece{ID: id, Part: o.Next(statetransfer.PieceBytes)}
 }
 
-// Acknowledgements of a lost storage node no longer count as copies.
+// Acknowledgements of a lost storage node no longer count.
 func TestPredecessorsAcknowledgement(t *testing.T) {
 	w := newNode(t, 0, 0, 4, nil)
 	w.Submit(simload.Txn(1, "a1+1"))
@@ -64,7 +64,7 @@ func TestPredecessorsAcknowledgement(t *testing.T) {
 	}
 }
 
-// A new incarnation of the writer waits for all of its storage, and takes the longest log.
+// A new incarnation of the writer waits for the positions of all its storage nodes, and takes the longest log.
 func TestLongestLog(t *testing.T) {
 	w := newNode(t, 0, 1, 4, nil)
 	w.Receive(1, &Standing{Applied: 7, Last: 7})
@@ -82,8 +82,8 @@ func TestLongestLog(t *testing.T) {
 	}
 }
 
-// Readers rely on answers of the last writer before the new writer has committed their entries again. No node counts as
-// a copy until it has sent a message in the new term.
+// Readers may rely on answers of the last writer before the new writer has committed the same entries again. No storage
+// node counts as a copy until it has sent a message in the new term.
 func TestRecovered(t *testing.T) {
 	w := newNode(t, 0, 1, 3, nil)
 	for n := geo.NodeID(1); n < 3; n++ {
@@ -114,7 +114,8 @@ func TestRecovered(t *testing.T) {
 	}
 }
 
-// A copy that was made before its sender itself advanced by a copy leaves a gap: the node asks for another copy.
+// A node may receive a copy that its sender made before the sender itself advanced by a copy. Such a copy leaves a gap,
+// and the node asks for another copy.
 func TestCopyTooOld(t *testing.T) {
 	given := map[string]string{"shippedBy": "Storage"}
 	n := newNode(t, 3, 1, 2, given) // its instance is node 2
@@ -132,7 +133,7 @@ func TestCopyTooOld(t *testing.T) {
 	}
 }
 
-// A node that has no rows itself says nothing of the log to a new incarnation of the writer.
+// A node that has no rows itself does not report a log position to a new incarnation of the writer.
 func TestSurveyOfTheLacking(t *testing.T) {
 	n := newNode(t, 1, 1, 3, nil)
 	n.Take(0)
@@ -146,7 +147,7 @@ func TestSurveyOfTheLacking(t *testing.T) {
 	}
 }
 
-// Copies with the storage's uncommitted entries are only for the storage.
+// Only storage nodes may receive copies with uncommitted entries.
 func TestCopiesOfTheUncommitted(t *testing.T) {
 	w := newNode(t, 0, 0, 3, nil)
 	w.Submit(simload.Txn(1, "a1+1"))
@@ -156,12 +157,12 @@ func TestCopiesOfTheUncommitted(t *testing.T) {
 	if len(w.Take(1)) != 1 || len(w.Take(3)) != 0 {
 		t.Error("the storage has to have it, and no reader may")
 	}
-	w.Receive(3, &Behind{Ask: 1}) // asked again
+	w.Receive(3, &Behind{Ask: 1}) // repeated request
 	w.Receive(1, &Ack{Last: 1})
 	if got := w.Take(3); len(got) != 1 {
 		t.Errorf("a reader is sent %v", got)
 	}
-	w.Receive(3, &Behind{Ask: 1}) // under way
+	w.Receive(3, &Behind{Ask: 1}) // the copy is in flight
 	if got := w.Take(3); len(got) > 0 {
 		t.Errorf("a reader is sent %v once more", got)
 	}
@@ -171,7 +172,7 @@ func TestCopiesOfTheUncommitted(t *testing.T) {
 	}
 }
 
-// Which nodes can be replaced.
+// All nodes can be replaced, except writers that alone have the log.
 func TestReplaces(t *testing.T) {
 	for name, tc := range map[string]struct {
 		replicas int

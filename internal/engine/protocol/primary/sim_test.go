@@ -17,21 +17,21 @@ var (
 	eventual   = map[string]string{"reads": "Eventual", "primary": "1", "overhead": "1"}
 	session    = map[string]string{"reads": "Session"}
 	procedures = map[string]string{"reads": "Session", "forward": "Procedures"}
-	// measured is Aurora with reads: Global, as the paper measures it.
+	// measured sets the behavior of Aurora with reads: Global, as measured in the paper.
 	measured = map[string]string{"barrier": "Statement", "barrierRoundTrips": "2"}
 	managed  = map[string]string{"failover": "Managed", "failoverAt": "500ms"}
-	// instances is the setup of an Aurora database: an instance in each region, with the other nodes as its storage.
+	// instances sets up an Aurora database: an instance in each region, with the region's other nodes as its storage.
 	instances = map[string]string{"reads": "Eventual", "readers": "Instance", "shippedBy": "Storage"}
 )
 
-// each runs a test for sets of parameters.
+// each runs a test with several sets of parameters.
 func each(t *testing.T, sets map[string]map[string]string, test func(t *testing.T, given map[string]string)) {
 	for name, given := range sets {
 		t.Run(name, func(t *testing.T) { test(t, given) })
 	}
 }
 
-// For every topology and network, the copies stay equal, the sum of all money is constant, and readers see all of a
+// In every topology and network, the copies stay equal, the total balance is constant, and readers see either all of a
 // transaction or nothing. Every transaction is answered exactly once: the simulator panics on a second answer.
 func TestSerializable(t *testing.T) {
 	each(t, map[string]map[string]string{"global": nil, "procedures": procedures}, func(t *testing.T, given map[string]string) {
@@ -39,21 +39,21 @@ func TestSerializable(t *testing.T) {
 	})
 }
 
-// Links between regions break and come back at random.
+// Links between regions break and recover at random.
 func TestCuts(t *testing.T) {
 	each(t, map[string]map[string]string{"procedures": procedures, "managed": managed}, func(t *testing.T, given map[string]string) {
 		protocoltest.Cuts(t, primary.Engine, given, 1)
 	})
 }
 
-// Two runs with the same seed are the same, line by line.
+// Two runs with the same seed produce the same events.
 func TestReproducible(t *testing.T) {
 	each(t, map[string]map[string]string{"procedures": procedures, "managed": managed}, func(t *testing.T, given map[string]string) {
 		protocoltest.Reproducible(t, primary.Engine, given)
 	})
 }
 
-// The median latency of every class and region is the law's, within 5%, on an unloaded system.
+// On an unloaded system, the median latency of every class and region matches the latency model within 5%.
 func TestLaw(t *testing.T) {
 	for name, given := range map[string]map[string]string{
 		"global": nil, "eventual": {"reads": "Eventual"}, "session": session, "procedures": procedures, "measured": measured,
@@ -64,8 +64,8 @@ func TestLaw(t *testing.T) {
 	}
 }
 
-// One of three nodes in each region is the writer, or has the region's sessions. The latency model is the mean over the
-// nodes.
+// One of the three nodes in each region is the writer, or handles the region's sessions. The latency model is the mean
+// over the nodes.
 func TestLawOfStorage(t *testing.T) {
 	for name, given := range map[string]map[string]string{"global": nil, "session": session, "procedures": procedures, "instances": instances} {
 		t.Run(name, func(t *testing.T) {
@@ -83,7 +83,7 @@ func TestLawOfStorage(t *testing.T) {
 			s.Run(22 * time.Second)
 			for c, l := range loads {
 				law := primary.Engine.Law(topology, p, geo.Region(c), []geo.Region{0})
-				got := (l.Percentile(17) + 2*l.Percentile(67)) / 3 // the medians of the first third and of the other two
+				got := (l.Percentile(17) + 2*l.Percentile(67)) / 3 // median of the fastest third, and twice the median of the other two thirds
 				if off := 100 * (float64(got)/float64(law) - 1); off > 5 || off < -5 {
 					t.Errorf("region %d: mean %v, law %v: %+.1f%%", c, got, law, off)
 				}
@@ -92,7 +92,7 @@ func TestLawOfStorage(t *testing.T) {
 	}
 }
 
-// Edges of the parameters and of the topology.
+// Edge cases of the parameters and of the topology.
 func TestShapes(t *testing.T) {
 	protocoltest.Shapes(t, primary.Engine, []map[string]string{
 		nil, {"reads": "Eventual"}, session, procedures, measured, instances, {"shipping": "0s", "reconnect": "50ms", "overhead": "1"},

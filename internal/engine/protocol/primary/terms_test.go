@@ -7,8 +7,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/simload"
 )
 
-// A node with its rows accepts messages of its current term. Messages of later terms wait, and earlier messages are
-// dropped.
+// A node with rows accepts messages of its current term. It holds messages of later terms, and drops messages of
+// earlier terms.
 func TestMessagesOfATerm(t *testing.T) {
 	for name, tc := range map[string]struct {
 		term       uint64
@@ -30,7 +30,7 @@ func TestMessagesOfATerm(t *testing.T) {
 	}
 }
 
-// A node adopts the writer of the latest known term. The first writer fails over, and the next writer does not.
+// A node adopts the writer of the latest known term. Only the writer of the first term starts the configured failover.
 func TestLatestTerm(t *testing.T) {
 	n := newNode(t, 1, 0, 3, nil)
 	n.Receive(0, &Takeover{Term: 2, Writer: 0, Recovered: true})
@@ -46,8 +46,8 @@ func TestLatestTerm(t *testing.T) {
 	}
 }
 
-// A node with the rows of the log accepts no copy. The reported log of a lost storage node is not its successor's. A
-// shipper ships the entries of the term's writer.
+// A node that has its rows accepts no copy. The log position reported by a lost storage node does not count for its new
+// incarnation. A shipper ships only the entries of the term's writer.
 func TestWhoseWordCounts(t *testing.T) {
 	n := newNode(t, 1, 0, 3, nil)
 	if n.Receive(0, piece(0, &Copy{Last: 6})); n.log.applied != 0 {
@@ -68,8 +68,8 @@ func TestWhoseWordCounts(t *testing.T) {
 	}
 }
 
-// An acknowledgement of the storage counts in its term. A new incarnation of the writer takes the longest log of the
-// latest term, and writes in the next term.
+// An acknowledgement of a storage node counts only in its term. A new incarnation of the writer takes the longest log
+// of the latest term, and writes in the next term.
 func TestTermsOfTheStorage(t *testing.T) {
 	w := newNode(t, 0, 0, 3, nil)
 	w.log.term = 1

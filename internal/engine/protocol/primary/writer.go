@@ -11,25 +11,25 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// writer executes and commits transactions and appends them to the log.
+// writer executes and commits transactions, and appends them to the log.
 type writer struct {
 	r       *Replica
 	every   time.Duration // the interval at which entries are sent to the other regions
-	shipper geo.NodeID    // the node that sends entries to the other regions while this node is the writer
+	shipper geo.NodeID    // the node that ships the log to the other regions while this node is the writer
 	storage []geo.NodeID  // the other nodes of the region
 	remote  []geo.NodeID  // the nodes of the other regions
 
-	// log holds the entries at positions (shipped, applied]. Entries up to sent were sent to the storage. Entries up to
-	// committed are committed.
+	// log holds the entries at positions (shipped, applied]. Entries up to sent were sent to the storage, and entries up
+	// to committed are committed.
 	log                      []Entry
 	shipped, committed, sent uint64
 	told                     uint64   // the commit position that was last sent to the storage
-	acks                     []uint64 // by node of the storage
-	// by node of the storage: set for a new incarnation, and for a node that has sent nothing in a term that was
-	// recovered
+	acks                     []uint64 // last acknowledged entry, by node of the storage
+	// lacking is set, by node of the storage, for a new incarnation until its first acknowledgement. In the term of a
+	// recovered writer, it is set for every storage node until its first acknowledgement.
 	lacking   []bool
 	recovered uint64             // the end of the log at the start of the term
-	waiting   queue.Queue[await] // in the order of their entries
+	waiting   queue.Queue[await] // in the order of the entries that they wait for
 	shipping  bool               // a timer is set
 
 	sessions sessions
@@ -48,10 +48,10 @@ type await struct {
 const (
 	// ReasonStaleRead: a row or range that the transaction has read was changed before the commit.
 	ReasonStaleRead = "stale-read"
-	// ReasonSessionLost: the writer moved while the transaction was forwarded, and the new writer does not have its
-	// session.
+	// ReasonSessionLost: the writer moved or restarted while the transaction was forwarded, and the new writer does not
+	// have the transaction's session.
 	ReasonSessionLost = "session-lost"
-	// ReasonInstanceLost: the node of the region to which the transaction was sent has lost its state. The outcome is
+	// ReasonInstanceLost: the region's node to which the transaction was relayed has lost its state. The outcome is
 	// unknown.
 	ReasonInstanceLost = "instance-lost"
 )
@@ -69,9 +69,9 @@ func (w *writer) init(r *Replica) {
 	w.shipper = r.shipper(r.self)
 }
 
-// begin makes the node the writer, starting at the end of its log. A new incarnation applies the tail of the log that
-// it has recovered from the storage and sends it again, because these entries may be uncommitted. Acknowledgements to
-// its predecessor no longer count.
+// begin makes this node the writer, starting at the end of its log. A new incarnation has recovered the tail of the log
+// from the storage. It applies the tail and sends it again, because these entries may be uncommitted. Acknowledgements
+// to its predecessor no longer count.
 func (w *writer) begin(m *Takeover, tail []Entry) {
 	at := w.r.log.applied
 	w.log, w.shipped, w.committed, w.sent, w.told = nil, at, at, at, at
@@ -96,7 +96,8 @@ func (w *writer) replaced(n geo.NodeID) {
 	}
 }
 
-// end makes the node a copy again. It drops transactions that wait; no client waits for their answers.
+// end ends this node's role as the writer. It drops waiting transactions, because their coordinators repeat the
+// requests at the new writer.
 func (w *writer) end() {
 	w.log, w.waiting, w.sessions = nil, queue.Queue[await]{}, sessions{}
 	w.shipped, w.committed, w.sent, w.told = 0, 0, 0, 0
@@ -105,13 +106,13 @@ func (w *writer) end() {
 // pending returns the number of log entries, unannounced commits and waiting transactions, for Replica.Pending.
 func (w *writer) pending() int { return len(w.log) + int(w.committed-w.told) + w.waiting.Len() }
 
-// serves reports whether the node accepts requests as the writer. Coordinators repeat refused requests at the next
+// serves reports whether this node accepts requests as the writer. Coordinators repeat dropped requests at the next
 // writer.
 func (w *writer) serves() bool { return w.r.writes() && !w.r.failover.leaving && !w.r.catchUp.lacks }
 
 // session returns the session of a transaction, and creates it for the first request. It returns nil if the request
-// needs no further work: session has answered it, its answer is no longer awaited, or its session was lost with an
-// earlier writer.
+// needs no further work: session has answered the request, the coordinator no longer waits for the answer, or the
+// session was lost with an earlier writer.
 func (w *writer) session(n raftgroup.Name, oldest uint64, first bool) *session {
 	w.sessions.forget(n.Coordinator, oldest)
 	s := w.sessions.find(n)
@@ -124,18 +125,18 @@ func (w *writer) session(n raftgroup.Name, oldest uint64, first bool) *session {
 		}
 		return s
 	}
-	// The coordinator no longer waits for a forgotten transaction, so that transaction needs no answer.
+	// The coordinator no longer waits for a forgotten transaction, so the transaction needs no answer.
 	if o, over, forgotten := w.r.log.endings.Look(n); over || forgotten {
 		w.known++
-		if over { // an earlier writer has committed it
+		if over { // an earlier writer has committed the transaction
 			w.r.env.Mark(answeredBefore)
-			w.sessions.open(n).executed = true // a repetition finds this session
+			w.sessions.open(n).executed = true // a repeated request finds this session
 			w.await(n, o)
 		}
 		return nil
 	}
 	s = w.sessions.open(n)
-	// A later statement without its session has lost the writes of the earlier statements, so the transaction cannot
+	// If a later statement finds no session, the writes of the earlier statements are lost, so the transaction cannot
 	// commit.
 	if !first {
 		w.lostSessions++
@@ -146,14 +147,14 @@ func (w *writer) session(n raftgroup.Name, oldest uint64, first bool) *session {
 	return s
 }
 
-// call executes a forwarded transaction.
+// call executes a transaction that was sent as a procedure.
 func (w *writer) call(from geo.NodeID, m *Call) {
 	if !w.serves() {
 		return
 	}
 	n := raftgroup.Name{Coordinator: from, Number: m.Number}
 	s := w.session(n, m.Oldest, true)
-	// The first request is still waiting for its commit; a repetition must not execute the transaction again.
+	// The first request is still waiting for its commit. A repetition must not execute the transaction again.
 	if s == nil || s.executed && w.r.wrong != appliedTwice {
 		return
 	}
@@ -162,7 +163,7 @@ func (w *writer) call(from geo.NodeID, m *Call) {
 	if writes := w.r.execution.Writes(); o.Status == txn.Committed && len(writes) > 0 {
 		w.append(Entry{Name: n, Oldest: m.Oldest, Outcome: o, Writes: slices.Clone(writes)})
 	}
-	w.await(n, o) // await also without writes: the transaction may have read uncommitted entries
+	w.await(n, o) // wait even if there are no writes, because the transaction may have read uncommitted entries
 	w.pump()
 }
 
@@ -172,14 +173,14 @@ func (w *writer) request(from geo.NodeID, m *Request) {
 		return
 	}
 	if m.Barrier {
-		// The region of the barrier must receive the entries that it is going to wait for.
+		// The transaction behind the barrier will wait for these entries, so its region must receive them now.
 		w.ship()
 	} else {
 		s := w.session(raftgroup.Name{Coordinator: from, Number: m.Number}, m.Oldest, m.First)
 		if s == nil {
 			return
 		}
-		// A repeated statement would otherwise add its writes twice.
+		// A repeated statement must not add its writes twice.
 		if m.Step > s.step {
 			s.step = m.Step
 			s.writes = append(s.writes, m.Writes...)
@@ -187,7 +188,7 @@ func (w *writer) request(from geo.NodeID, m *Request) {
 			w.known++
 		}
 	}
-	// The predecessor may have answered clients for entries up to recovered, so a barrier must cover these entries, too.
+	// The predecessor may have answered clients for entries up to recovered, so the barrier must cover these entries, too.
 	w.send(from, &Reply{Term: w.r.log.term, Number: m.Number, Step: m.Step, Committed: max(w.committed, w.recovered)})
 }
 
@@ -197,7 +198,7 @@ func (w *writer) commit(from geo.NodeID, m *Commit) {
 		return
 	}
 	n := raftgroup.Name{Coordinator: from, Number: m.Number}
-	// Commit creates no session: without the session of its statements, the transaction's writes are lost.
+	// Commit creates no session: if the session of its statements is lost, so are the transaction's writes.
 	s := w.session(n, m.Oldest, false)
 	if s == nil || s.executed && w.r.wrong != appliedTwice {
 		return
@@ -208,7 +209,7 @@ func (w *writer) commit(from geo.NodeID, m *Commit) {
 	if !again && !m.Reads.Hold(w.r.store) && w.r.wrong != unvalidated {
 		w.staleReads++
 		w.r.env.Mark(staleRead)
-		w.ship() // so that the next attempt finds the changes
+		w.ship() // ship the changes, so that the next attempt reads them
 		w.answer(n, txn.Outcome{ID: m.ID, Status: txn.Aborted, Cause: txn.CauseConflict, Reason: ReasonStaleRead}, 0)
 		return
 	}
@@ -227,7 +228,7 @@ func (w *writer) append(e Entry) {
 	w.r.failover.arm()
 }
 
-// await answers a transaction once all entries that are now in the log are committed.
+// await answers a transaction once all entries that are in the log now are committed.
 func (w *writer) await(n raftgroup.Name, o txn.Outcome) {
 	// Everything that the transaction may have read is committed.
 	if w.r.log.applied <= w.committed {
@@ -238,14 +239,14 @@ func (w *writer) await(n raftgroup.Name, o txn.Outcome) {
 	w.waiting.Push(await{w.r.log.applied, n, o})
 }
 
-// pump sends the storage its missing entries, unless entries are still unacknowledged. Entries that accumulate until
-// then are sent together.
+// pump sends the storage its missing entries, unless earlier entries are still unacknowledged. Entries that accumulate
+// in the meantime are sent together.
 func (w *writer) pump() {
 	last := w.r.log.applied
 	if !w.r.writes() {
 		return
 	}
-	// Without storage nodes, the writer alone is the majority.
+	// Without storage nodes, the writer alone is a majority.
 	if len(w.storage) == 0 {
 		w.sent = last
 		w.advance(last)
@@ -262,18 +263,18 @@ func (w *writer) pump() {
 	}
 }
 
-// between returns the entries at positions in (after, last]. Entries are immutable.
+// between returns the entries at positions (after, last]. Entries are immutable.
 func (w *writer) between(after, last uint64) []Entry {
 	return w.log[after-w.shipped : last-w.shipped : last-w.shipped]
 }
 
-// acknowledged records the log position of a storage node.
+// acknowledged records the log position that a storage node has acknowledged.
 func (w *writer) acknowledged(from geo.NodeID, last uint64) {
 	i := slices.Index(w.storage, from)
 	if i < 0 || !w.r.writes() {
 		return
 	}
-	// A node acknowledges entries only if it is not missing rows.
+	// A node acknowledges entries only if it has its rows.
 	w.lacking[i] = false
 	w.acks[i] = max(w.acks[i], min(last, w.sent)) // a restored copy may report entries that this writer has not sent
 	acks := slices.Clone(w.acks)
@@ -283,9 +284,10 @@ func (w *writer) acknowledged(from geo.NodeID, last uint64) {
 	w.pump()
 }
 
-// advance records that the log is committed up to an entry, and answers the transactions that wait for it.
+// advance records that the log is committed up to an entry, and answers the transactions that wait for entries up to
+// it.
 func (w *writer) advance(to uint64) {
-	// The acknowledgement of a replaced storage node starts at 0 again, which must not lower the commit position.
+	// The acknowledged position of a replaced storage node restarts at 0, which must not lower the commit position.
 	if to <= w.committed {
 		return
 	}
@@ -296,7 +298,7 @@ func (w *writer) advance(to uint64) {
 		w.waiting.Pop()
 		w.answer(a.name, a.outcome, a.entry)
 	}
-	// Without other nodes, ship only drops the committed entries.
+	// In a database with a single node, ship only drops the committed entries.
 	if len(w.remote) == 0 && len(w.storage) == 0 {
 		w.ship()
 		return
@@ -308,19 +310,19 @@ func (w *writer) advance(to uint64) {
 	w.r.failover.advance()
 }
 
-// ship sends committed entries to the other regions, or lets the storage node that is the shipper send them. It
+// ship sends committed entries to the other regions, or makes the storage node that is the shipper send them. It
 // announces the commit position to the storage.
 func (w *writer) ship() {
 	if !w.r.writes() {
 		return
 	}
 	tell := w.committed > w.told
-	// Uncommitted entries are not shipped: a recovery of the writer could drop them.
+	// Do not ship uncommitted entries, because a recovery of the writer could drop them.
 	if w.committed > w.shipped {
 		if w.shipper == w.r.self {
 			w.r.log.ship(w.shipped+1, w.between(w.shipped, w.committed))
 		} else {
-			// The storage ships what it knows to be committed, so it must receive the new commit position.
+			// The shipper sends only what it knows to be committed, so it must receive the new commit position.
 			w.r.env.Mark(shippedByStorageMet)
 			tell = true
 		}
@@ -328,7 +330,7 @@ func (w *writer) ship() {
 		w.shipped = w.committed
 	}
 	if tell {
-		// Links keep their order, so the storage has the entries up to sent and finds no gap before First.
+		// Links keep their order, so the storage already has the entries up to sent, and there is no gap before First.
 		m := &Append{Term: w.r.log.term, First: w.sent + 1, Committed: w.committed}
 		for _, n := range w.storage {
 			w.r.env.Send(n, m)
@@ -337,7 +339,7 @@ func (w *writer) ship() {
 	}
 }
 
-// answer sends the outcome of a transaction and keeps it in its session for repeated requests.
+// answer sends the outcome of a transaction, and keeps it in the session for repeated requests.
 func (w *writer) answer(n raftgroup.Name, o txn.Outcome, entry uint64) {
 	m := &Answer{Term: w.r.log.term, Number: n.Number, Entry: entry, Outcome: o}
 	if s := w.sessions.find(n); s != nil {
@@ -346,7 +348,7 @@ func (w *writer) answer(n raftgroup.Name, o txn.Outcome, entry uint64) {
 	w.send(n.Coordinator, m)
 }
 
-// send sends a message to a coordinator. If that is this node, it handles the message immediately.
+// send sends a message to a coordinator. If the coordinator is on this node, send handles the message immediately.
 func (w *writer) send(to geo.NodeID, m protocol.Message) {
 	if to == w.r.self {
 		w.r.Receive(to, m)
@@ -355,15 +357,16 @@ func (w *writer) send(to geo.NodeID, m protocol.Message) {
 	w.r.env.Send(to, m)
 }
 
-// session is the writer's state of a transaction that a coordinator has sent to it.
+// session is the state of a transaction that a coordinator has sent to this node.
 type session struct {
-	step     uint64 // of the last statement
+	step     uint64 // number of the last statement
 	writes   []txn.WriteEntry
 	executed bool
 	answer   *Answer // nil until it is answered
 }
 
-// sessions are the sessions of each coordinator, until the coordinator no longer waits for their answers.
+// sessions holds the sessions of each coordinator. A session is kept until the coordinator no longer waits for its
+// answer.
 type sessions map[geo.NodeID]*peer
 
 type peer struct {
@@ -389,8 +392,8 @@ func (s sessions) open(n raftgroup.Name) *session {
 	return p.open[n.Number]
 }
 
-// forget removes the sessions of a coordinator below number oldest. Sessions are only approximately in the order of
-// their numbers, so a few may stay longer.
+// forget removes the sessions of a coordinator with numbers below oldest. Sessions are only approximately in the order
+// of their numbers, so a few sessions may stay longer.
 func (s sessions) forget(c geo.NodeID, oldest uint64) {
 	for p := s[c]; p != nil && p.numbers.Len() > 0 && p.numbers.Front() < oldest; p.numbers.Pop() {
 		delete(p.open, p.numbers.Front())

@@ -21,8 +21,8 @@ const (
 	benchKeys  = 10
 )
 
-// Overwrite is a procedure that reads and overwrites rows of 100 bytes. Its arguments are the number of rows, the rows
-// with 8 bytes each, and the values.
+// Overwrite is a procedure that reads and overwrites rows of 100 bytes. Its arguments are the number of rows in one
+// byte, the row numbers with 8 bytes each, and the values.
 var Overwrite = txn.NewRegistry(&txn.Procedure{
 	ID: 1, Name: "overwrite",
 	Declare: func(args []byte, f *txn.Footprint) error {
@@ -55,25 +55,27 @@ var Overwrite = txn.NewRegistry(&txn.Procedure{
 				return nil, err
 			}
 			from := 1 + 8*n + size*i
-			// The capacity ends with the value: an append to it must not overwrite the next value in args.
+			// The capacity ends with the value, so that an append to the value cannot overwrite the next value in args.
 			c.Put(k, args[from:from+size:from+size])
 		}
 		return nil, nil
 	},
 })
 
-// BenchmarkCPU measures the CPU cost per copy, for two copies, of a transaction with 10 reads and writes of 100 bytes.
-// It is the CPU time of a whole database of two regions with one partition each, in the simulator. It includes encoding
-// and decoding every message, and the simulator itself. A transaction that aborts because of a conflict is retried
-// after a pause and counts once. multiHome is the percentage of transactions with rows of both homes; the others use
-// rows of their client's home region. hot is the number of rows per home from which two of the ten rows are drawn, or 0
-// for none.
+// BenchmarkCPU measures the CPU cost of a transaction with 10 reads and writes of 100 bytes, per copy. The database has
+// two regions with one partition each, and runs in the simulator. The cost is the CPU time of the whole database
+// divided by its two copies. It includes encoding and decoding every message, and the simulator itself. A transaction
+// that aborts because of a conflict is retried after a pause and counts once.
+//
+// multiHome is the percentage of transactions with rows of both homes. The other transactions use rows whose home is
+// their client's region. hot is the number of rows per home from which two of the ten rows are drawn; with 0, all rows
+// are drawn from the whole table.
 func BenchmarkCPU(b *testing.B, engine *protocol.Engine, given map[string]string, multiHome, hot int) {
 	s := benchWorld(b, engine, given)
 	var clients []*benchClient
 	for r := range 2 {
 		c := addBenchClient(s, geo.Region(r), (b.N+1)/2)
-		// The arguments are drawn before the timer starts, so their generation costs no measured CPU.
+		// The arguments are drawn before the timer starts, so their generation is not measured.
 		for range 5000 {
 			c.pool = append(c.pool, benchTxn(c.rng, r, multiHome, hot))
 		}
@@ -83,13 +85,13 @@ func BenchmarkCPU(b *testing.B, engine *protocol.Engine, given map[string]string
 	b.ResetTimer()
 	start := cpuTime(b)
 	from := s.Now()
-	// left reaches 0 while transactions are still in flight or pausing before a retry; open counts both.
+	// left reaches 0 while transactions are still in flight or wait for a retry. open counts both.
 	for clients[0].left+clients[1].left+clients[0].open+clients[1].open > 0 {
 		s.Run(s.Now() + 100*time.Millisecond)
 	}
 	b.ReportMetric(float64(cpuTime(b)-start)/float64(2*b.N), "cpu-ns/txn/copy")
 	b.ReportMetric(float64(b.N)/(s.Now()-from).Seconds(), "virtual-txn/s")
-	// A value of 0 removes ns/op from the output: it would be wall time, which depends on other work on the machine.
+	// A value of 0 removes ns/op from the output. It would be wall time, which depends on other work on the machine.
 	b.ReportMetric(0, "ns/op")
 }
 
@@ -121,13 +123,13 @@ func benchTxn(r *rand.Rand, region, multiHome, hot int) []byte {
 			rows = hot
 		}
 		home := region
-		// Odd positions go to the other region, so one of the two hot rows (positions 0 and 1) is there, too.
+		// Odd positions use the other region, so one of the two hot rows (positions 0 and 1) is there, too.
 		if both && i%2 == 1 {
 			home = 1 - region
 		}
 		// With one partition and two regions, the home of a row is its number modulo 2.
 		row := uint64(2*r.IntN(rows) + home)
-		// Draw again: every transaction must have exactly benchKeys different rows.
+		// Every transaction must have exactly benchKeys different rows, so draw again.
 		if seen[row] {
 			i--
 			continue
@@ -138,16 +140,16 @@ func benchTxn(r *rand.Rand, region, multiHome, hot int) []byte {
 	return append(args, make([]byte, benchKeys*benchValue)...)
 }
 
-// benchPause is the maximum pause of a client after the first abort of a transaction, and benchPauses the number of
-// times that it doubles: 1 to 64 ms.
+// benchPause is the maximum pause of a client after the first abort of a transaction. benchPauses is the number of
+// times that the maximum doubles: from 1 to 64 ms.
 const (
 	benchPause  = time.Millisecond
 	benchPauses = 6
 )
 
-// benchClient is a client machine with up to 500 transactions in flight. It retries a transaction that aborts because
-// of a conflict after a random pause. Without the pause, transactions that abort each other would be retried together
-// and abort each other again, as long as the network delays them equally.
+// benchClient is a client machine with up to 500 transactions in flight. If a transaction aborts because of a conflict,
+// the client retries it after a random pause. Without the pause, transactions that have aborted each other would be
+// retried together and abort each other again, as long as the network delays them equally.
 type benchClient struct {
 	env        protocol.ClientEnv
 	rng        *rand.Rand
@@ -158,7 +160,8 @@ type benchClient struct {
 	sent       map[txn.ID]*txn.Transaction
 }
 
-// addBenchClient adds a client that sends the given number of transactions of its pool, which is empty.
+// addBenchClient adds a client that sends the given number of transactions from its pool. The caller must fill the
+// pool.
 func addBenchClient(s *sim.Sim, region geo.Region, transactions int) *benchClient {
 	c := &benchClient{stream: uint32(region) + 1, left: transactions, rng: rand.New(rand.NewPCG(1, uint64(region))), sent: map[txn.ID]*txn.Transaction{}}
 	s.AddClient(region, func(env protocol.ClientEnv) protocol.Client { c.env = env; return c })
@@ -191,8 +194,8 @@ func (c *benchClient) send(args []byte, attempt uint8) {
 }
 
 func (c *benchClient) Complete(o txn.Outcome) {
-	// Only conflicts are retried. open still counts the transaction, so BenchmarkCPU does not stop before the retry
-	// commits.
+	// Only transactions that abort because of a conflict are retried. open still counts the transaction, so BenchmarkCPU
+	// does not stop before the retry commits.
 	if o.Cause == txn.CauseConflict {
 		most := benchPause << min(c.sent[o.ID].Attempt, benchPauses)
 		c.env.After(time.Duration(c.rng.Int64N(int64(most))), protocol.Timer{Arg: uint64(o.ID)})

@@ -7,8 +7,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/sunstorm"
 )
 
-// Transactions that abort each other finish nevertheless: two transactions of SunStorm, each of which is prepared in
-// its own region when it arrives in the other region.
+// Transactions that abort each other still finish. The test uses two SunStorm transactions, each of which is prepared
+// in its own region when it arrives in the other region.
 func TestBenchClientsPassEachOther(t *testing.T) {
 	s := benchWorld(t, sunstorm.Engine, nil)
 	clients := []*benchClient{addBenchClient(s, 0, 1), addBenchClient(s, 1, 1)}

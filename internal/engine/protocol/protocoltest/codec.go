@@ -9,11 +9,11 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Decode decodes a message, in the form used by packages that share messages. known reports whether the package has a
-// message of that kind.
+// Decode decodes a message. It has the form that packages with shared messages use: known reports whether the package
+// has a message of that kind.
 type Decode func(kind uint8, body []byte) (m protocol.Message, known bool, err error)
 
-// All adapts an engine's Decode, which knows all kinds.
+// All adapts an engine's Decode to the type Decode. An engine knows all kinds of its messages, so known is always true.
 func All(decode func(uint8, []byte, *txn.Registry) (protocol.Message, error), procedures *txn.Registry) Decode {
 	return func(kind uint8, body []byte) (protocol.Message, bool, error) {
 		m, err := decode(kind, body, procedures)
@@ -21,7 +21,7 @@ func All(decode func(uint8, []byte, *txn.Registry) (protocol.Message, error), pr
 	}
 }
 
-// Codec tests that each message survives encoding and decoding, and that decoding a truncated message fails.
+// Codec tests that each message survives encoding and decoding, and that the decoding of a truncated message fails.
 func Codec(t *testing.T, messages map[string]protocol.Message, decode Decode) {
 	for name, m := range messages {
 		t.Run(name, func(t *testing.T) {
@@ -43,7 +43,7 @@ func Codec(t *testing.T, messages map[string]protocol.Message, decode Decode) {
 			if !reflect.DeepEqual(got, m) {
 				t.Errorf("got %+v, want %+v", got, m)
 			}
-			// The capacity is cut as well, so a decoder that reslices beyond the length cannot find the removed bytes.
+			// The capacity is cut as well, so a decoder that reslices beyond the length cannot read the removed bytes.
 			for n := range body {
 				if cut, _, err := decode(m.Kind(), body[:n:n]); err == nil {
 					t.Fatalf("the first %d of %d bytes are taken for %v", n, len(body), cut)
@@ -51,22 +51,22 @@ func Codec(t *testing.T, messages map[string]protocol.Message, decode Decode) {
 			}
 		})
 	}
-	// Both rejections are valid: an engine's Decode returns an error, and a package that shares messages returns known ==
-	// false.
+	// Both ways to reject the message are valid: an engine's Decode returns an error, and a package with shared messages
+	// returns known == false.
 	if m, known, err := decode(255, nil); known && err == nil {
 		t.Errorf("takes an unknown message for %v", m)
 	}
 }
 
-// FuzzCodec decodes arbitrary bytes, and checks that encoding the result reproduces them.
+// FuzzCodec decodes arbitrary bytes, and verifies that the encoded result equals these bytes.
 func FuzzCodec(f *testing.F, messages map[string]protocol.Message, decode Decode) {
 	for _, m := range messages {
 		f.Add(m.Kind(), m.AppendTo(nil))
 	}
 	f.Fuzz(func(t *testing.T, kind uint8, body []byte) {
 		m, known, err := decode(kind, body)
-		// Most fuzzed bodies are invalid, and an error is the right answer to them. The round trip applies to accepted
-		// bodies only.
+		// Most fuzzed bodies are invalid and must be rejected with an error. Only accepted bodies must survive the round
+		// trip.
 		if err != nil || !known {
 			return
 		}

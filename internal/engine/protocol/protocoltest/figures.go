@@ -2,8 +2,8 @@ package protocoltest
 
 import "testing"
 
-// Figures returns a sim.Config.Figures that fails the test, at most once, if replicas violate their engine's
-// declarations of figures: a counter decreases, or a reading is not declared.
+// Figures returns a sim.Config.Figures. It fails the test, at most once, if replicas violate the declarations of their
+// engine's figures: a counter decreases, or a reading is not declared.
 func Figures(t testing.TB) func(error) {
 	failed := false
 	return func(err error) {

@@ -14,23 +14,26 @@ import (
 	"github.com/geobench/geobench/internal/engine/sim"
 )
 
-// The number of groups in Groups, and the number of rows that each has at the start.
+// Sizes of the data of Groups. groupsOf is the number of groups with rows at the start, and groupRows the number of
+// rows in each of them.
 const (
 	groupsOf  = 4
 	groupRows = 20
-	// appended groups are empty at first.
+	// appended is the number of further groups, which are empty at first.
 	appended = 2
-	// Rows from suiteRows to sumEnd-1 have a constant sum.
+	// Rows suiteRows to sumEnd-1 have the constant sum sum.
 	sumEnd = suiteRows + 4
 	sum    = (sumEnd - suiteRows) * suiteEach
 )
 
-// Groups inserts rows into groups, deletes their first and last rows, and scans groups, along with transactions whose
-// rows depend on their reads. At the end the copies are equal, every transaction is answered, and the history has the
-// engine's isolation level. Some transactions insert after the last row of a group, which exposes a scan that is only
-// validated against the rows that it met. Others abort themselves when the sum of rows differs from the constant sum,
-// with or without declaring the rows. No such outcome may reach a client, even if its transaction would not have been
-// committed, since a procedure's own decision depends on its reads.
+// Groups inserts rows into groups, deletes their first and last rows, and scans groups. At the same time, it runs
+// transactions whose rows depend on their reads. At the end, the copies are equal, every transaction is answered, and
+// the history has the engine's isolation level.
+//
+// Some transactions insert after the last row of a group. This exposes an engine that validates only the rows that a
+// scan has read, not its range. Other transactions abort themselves when the sum of rows differs from the constant sum,
+// with or without declaring the rows. No such outcome may reach a client, even if the engine would not have committed
+// the transaction, because a procedure's own decision depends on its reads.
 func Groups(t *testing.T, engine *protocol.Engine, given map[string]string) {
 	params := Params(t, engine, given)
 	accepted(t, engine, params, []shape{
@@ -56,8 +59,8 @@ func Groups(t *testing.T, engine *protocol.Engine, given map[string]string) {
 		answered(t, loads)
 		committed := 0
 		for r, l := range loads {
-			// Every operation of nextGroups declares its rows or an inexact footprint, and none fails by itself. Either
-			// reason is thus a defect of the engine.
+			// Every operation of nextGroups declares its rows or an inexact footprint, and no operation fails by itself. Either
+			// reason is therefore a defect of the engine.
 			if l.Reasons[txn.ReasonUndeclared] > 0 || l.Reasons[txn.ReasonProcedure] > 0 {
 				t.Errorf("region %d: %v", r, l.Reasons)
 			}
@@ -67,13 +70,12 @@ func Groups(t *testing.T, engine *protocol.Engine, given map[string]string) {
 			}
 			committed += l.Outcomes[txn.Committed]
 		}
-		// Copies are compared only after the last message is handled: until then an asynchronous copy may lag.
+		// Copies are compared only after the last message is handled, because an asynchronous copy may lag until then.
 		still(t, s, topology)
 		CheckEqual(t, s, layout)
 		recorded.check(t, engine.Promises(params))
 		looked, stale := Counter(s, topology, "reconnaissances"), Counter(s, topology, "reconnaissances_stale")
-		// Without stale reconnaissances, the engine's handling of a footprint that changed after the lookup would not be
-		// tested.
+		// Without stale reconnaissances, the test would not cover footprints that change after the reconnaissance.
 		if params[reconnaissance.Parameter.Name] != "" && (looked == 0 || stale == 0) {
 			t.Errorf("%d reconnaissances, %d of them stale: both should occur", looked, stale)
 		}
@@ -102,7 +104,7 @@ func nextGroups(r *rand.Rand) string {
 		return fmt.Sprintf("e%d+%d", groupsOf+r.IntN(appended), 1+r.IntN(3))
 	case 8:
 		from := r.IntN(sumEnd - suiteRows)
-		// The second row always differs from the first: a transaction that names a row twice is refused as malformed.
+		// A transaction that names a row twice is refused as malformed, so the second row must differ from the first.
 		to := (from + 1 + r.IntN(sumEnd-suiteRows-1)) % (sumEnd - suiteRows)
 		return fmt.Sprintf("a%d-1 a%d+1", suiteRows+from, suiteRows+to)
 	case 9:
@@ -110,7 +112,7 @@ func nextGroups(r *rand.Rand) string {
 	case 10:
 		return fmt.Sprintf("C%d-%d=%d", suiteRows, sumEnd, sum)
 	default:
-		// Rows 0 to 7 include values that decide which row j writes, so these transfers make reconnaissances of j stale.
+		// The values of rows 0 to 7 decide which row j writes, so these transfers make reconnaissances of j stale.
 		return fmt.Sprintf("a%d+1 a%d-1", r.IntN(4), 4+r.IntN(4))
 	}
 }

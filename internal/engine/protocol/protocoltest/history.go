@@ -12,7 +12,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/sim"
 )
 
-// recording is a simulation of simload.Traced that records the histories of the clients added through it.
+// recording is a simulation of simload.Traced. It records the histories of the clients that are added through it.
 type recording struct {
 	sim      *sim.Sim
 	topology *geo.Topology
@@ -25,21 +25,21 @@ func newRecording(s *sim.Sim, t *geo.Topology) *recording {
 
 // processes is a client that consists of several processes: see history.Txn.Client.
 type processes interface {
-	// ClientOf returns the number of the process that sent a transaction in flight.
+	// ClientOf returns the number of the process that has sent the given transaction. The transaction must be in flight.
 	ClientOf(txn.ID) uint32
 }
 
-// maxProcesses exceeds the number of processes of any client.
+// maxProcesses is larger than the number of processes of any client.
 const maxProcesses = 1 << 16
 
 // AddClient implements simload.World.
 func (r *recording) AddClient(region geo.Region, newClient func(protocol.ClientEnv) protocol.Client) {
 	var client protocol.Client
-	// Each client gets its own range of process numbers, so processes of different clients never share a number.
+	// Each client gets its own range of process numbers, so that two clients never share a number.
 	first := uint32(r.taps.Len()) * maxProcesses
 	process := func(id txn.ID) uint32 {
-		// client is read when a transaction is recorded, not now: the simulation creates it only in the call of AddClient
-		// below.
+		// process reads client when a transaction is recorded, not now: the simulation creates the client only in the call of
+		// AddClient below.
 		if c, ok := client.(processes); ok {
 			return first + c.ClientOf(id)
 		}
@@ -51,8 +51,8 @@ func (r *recording) AddClient(region geo.Region, newClient func(protocol.ClientE
 	}))
 }
 
-// check fails if the history violates the isolation level, or if a transaction's class does not match the rows that it
-// used.
+// check fails if the history violates the isolation level, or if the class of a transaction does not match the rows
+// that the transaction has used.
 func (r *recording) check(t *testing.T, level isolation.Level) {
 	t.Helper()
 	if err := r.taps.Finish(); err != nil {

@@ -13,9 +13,9 @@ import (
 	"github.com/geobench/geobench/internal/engine/sim"
 )
 
-// HomeOnly runs transfers and audits on rows that are kept only in their home regions. No transaction is lost or
-// executed twice, the copies that exist are equal, and no node holds a row that it should not. Like HomeOnlyAnswers, it
-// is for engines whose parameter replication has the value homeOnly.
+// HomeOnly runs transfers and audits on rows that are stored only in their home regions. It checks that no transaction
+// is lost or executed twice, that the existing copies are equal, and that no node stores rows of other shards. Like
+// HomeOnlyAnswers, it is for engines whose parameter replication has the value homeOnly.
 func HomeOnly(t *testing.T, engine *protocol.Engine, given map[string]string) {
 	p := Params(t, engine, with(given, "replication", "homeOnly"))
 	oneRegion := shape{"1x2", func() *geo.Topology { return simload.Topology(2, 1, [][]float64{{0}}) }}
@@ -23,7 +23,7 @@ func HomeOnly(t *testing.T, engine *protocol.Engine, given map[string]string) {
 		for seed := range uint64(2) {
 			t.Run(fmt.Sprint(seed), func(t *testing.T) {
 				topology := makeTopology()
-				// Seed 0 runs without jitter and loss, so a failure there has a simpler cause.
+				// Seed 0 runs without jitter and loss, so that a failure with seed 0 has a simpler cause.
 				disturb(topology, 0.1*float64(seed), int64(seed)*2000)
 				s := sim.New(sim.Config{
 					Topology: topology, Engine: engine, Figures: Figures(t), Procedures: simload.Procedures, Seed: seed, Costs: sim.DefaultCosts, CheckCodec: true, Params: p,
@@ -48,14 +48,14 @@ func HomeOnly(t *testing.T, engine *protocol.Engine, given map[string]string) {
 	})
 }
 
-// HomeOnlyAnswers checks transactions that only read, one key in the client's region and one in another, and
+// HomeOnlyAnswers checks read-only transactions with one key in the client's region and one in another region, and
 // transactions whose coordinator holds none of the keys. Their latency must match the latency model of a transaction
 // that writes in the client's region.
 func HomeOnlyAnswers(t *testing.T, engine *protocol.Engine) {
 	topology := simload.TwoRegions(2)
 	p := Params(t, engine, map[string]string{"replication": "homeOnly"})
 	mustAccept(t, engine, topology, p)
-	// Row n belongs to partition n mod 2 and calls region n div 2 mod 2 home. Clients are in the second region.
+	// Row n belongs to partition n mod 2, and region (n div 2) mod 2 is its home. Clients are in the second region.
 	for what, ops := range map[string]string{"reads": "r0 r2", "reads, first elsewhere": "r0 r3", "writes, first elsewhere": "a0+1 a3+1"} {
 		s := sim.New(sim.Config{Topology: topology, Engine: engine, Figures: Figures(t), Procedures: simload.Procedures, Seed: 1, Costs: sim.DefaultCosts, Params: p})
 		simload.FillLayout(engine.Layout(topology, p), 4, 0, s.Store)

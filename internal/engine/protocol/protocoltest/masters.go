@@ -12,19 +12,19 @@ import (
 	"github.com/geobench/geobench/internal/engine/sim"
 )
 
-// askMasters makes nodes ask each other for the homes of rows.
+// askMasters makes nodes ask other nodes for the homes of rows.
 var askMasters = map[string]string{"masters": "partition"}
 
 // Masters runs suites on an engine whose nodes ask the partitions of their region for the homes of rows. The guarantees
-// are the same as without these lookups, both with rows that move and with rows that do not.
+// are the same as without these lookups, whether rows move or not.
 func Masters(t *testing.T, engine *protocol.Engine) {
 	t.Run("rows stay", func(t *testing.T) { Serializable(t, engine, askMasters, 2) })
 	t.Run("rows move", func(t *testing.T) { Remastering(t, engine, askMasters) })
 }
 
-// MastersLaw measures the cost of the choice of a coordinator. It is zero if the coordinator holds the key. It is
-// lookup, locallog.LookupLaw, for the half of the transactions that alternating coordinators send to the other of two
-// partitions.
+// MastersLaw measures how the choice of the coordinator affects the latency. If the coordinator holds the key, there is
+// no extra latency. Alternating coordinators send half of the transactions to the partition without the key. These take
+// longer by lookup, which is locallog.LookupLaw.
 func MastersLaw(t *testing.T, engine *protocol.Engine, lookup func(*geo.Topology, protocol.Params, geo.Region) time.Duration) {
 	topology := simload.TwoRegions(2)
 	p := Params(t, engine, askMasters)
@@ -38,7 +38,7 @@ func MastersLaw(t *testing.T, engine *protocol.Engine, lookup func(*geo.Topology
 		s.Run(22 * time.Second)
 		return l, Counter(s, topology, "master_lookups")
 	}
-	// Rows 2 and 3 of each four call region b home; the second of them lies in partition 1.
+	// The last two of every four rows have region b as their home. The second of these two is in partition 1.
 	single := func(r *rand.Rand) string { return fmt.Sprintf("a%d+1", 4*r.IntN(1000)+2+r.IntN(2)) }
 	both := func(r *rand.Rand) string {
 		n := 4*r.IntN(1000) + 2
@@ -57,16 +57,15 @@ func MastersLaw(t *testing.T, engine *protocol.Engine, lookup func(*geo.Topology
 		t.Errorf("%d lookups, though all coordinators have the key", lookups)
 	}
 	l, lookups = run(geo.RoundRobin, single)
-	// Half of the transactions need no lookup and are faster. The 25th percentile lies in their half, the 75th in the
-	// other.
+	// Half of the transactions need no lookup and are faster. The 25th percentile lies in that half, and the 75th in the
+	// slower half.
 	near("by turns, who has the key", l.Percentile(25), law)
 	near("by turns, who has not", l.Percentile(75), law+lookup(topology, p, 1))
 	if share := float64(lookups) / float64(l.Sent()); share < 0.47 || share > 0.53 {
 		t.Errorf("%d lookups of %d transactions, want half", lookups, l.Sent())
 	}
 	l, lookups = run(geo.FirstKey, both)
-	// Whichever partition coordinates, the other partition holds one of the two rows, so every transaction needs a
-	// lookup.
+	// Either partition holds only one of the two rows, so every transaction needs a lookup regardless of its coordinator.
 	if lookups != int64(l.Sent()) {
 		t.Errorf("%d lookups of %d transactions in two partitions, want all", lookups, l.Sent())
 	}

@@ -1,6 +1,6 @@
-// Package protocoltest tests protocols in the simulator. It has traces that can be read next to the paper, and
-// transactions that move money between a few contended rows. It checks that copies are equal and that readers saw a
-// consistent database.
+// Package protocoltest tests protocols in the simulator. Its traces show the messages of a protocol and can be compared
+// with the paper. Its suites run transactions that move money between a few contended rows. They verify that copies are
+// equal and that readers see a consistent database.
 package protocoltest
 
 import (
@@ -31,8 +31,8 @@ func Params(t testing.TB, engine *protocol.Engine, given map[string]string) prot
 	return p
 }
 
-// Transfers returns operations that move money between a few hot rows, read some, and occasionally abort or fail. They
-// keep the sum of all rows constant.
+// Transfers returns a generator of operations that move money between a few contended rows, read some rows, and
+// occasionally abort or fail. The operations keep the sum of all rows constant.
 func Transfers(rows int) func(*rand.Rand) string {
 	return func(r *rand.Rand) string {
 		row := func() int {
@@ -44,7 +44,7 @@ func Transfers(rows int) func(*rand.Rand) string {
 		}
 		var used []int
 		fresh := func() int {
-			// KV refuses a transaction that names a row twice, so draw until the row is new.
+			// KV refuses a transaction that names a row twice, so draw again until the row is new.
 		again:
 			n := row()
 			for _, u := range used {
@@ -73,7 +73,7 @@ func Transfers(rows int) func(*rand.Rand) string {
 	}
 }
 
-// CheckCopies fails unless the live nodes hold the same rows of each shard and no other rows, and all shards together
+// CheckCopies fails unless all live nodes of each shard hold the same rows, and no other rows. All shards together must
 // have the given sum.
 func CheckCopies(t *testing.T, s *sim.Sim, layout geo.Layout, sum int64) {
 	t.Helper()
@@ -84,7 +84,7 @@ func CheckCopies(t *testing.T, s *sim.Sim, layout geo.Layout, sum int64) {
 	}
 	seen := map[int]shard{}
 	for n := range geo.NodeID(layout.Topology.Nodes()) {
-		// A crashed node has missed writes since its crash.
+		// A crashed node has missed the writes after its crash.
 		if s.Node(n).Dead {
 			continue
 		}
@@ -100,15 +100,15 @@ func CheckCopies(t *testing.T, s *sim.Sim, layout geo.Layout, sum int64) {
 				t.Errorf("node %s holds row %v of %s", name, k, layout.ShardName(i))
 			}
 			h.digest += store.DigestRow(k, r.Value)
-			// Traced procedures add a stamp to each value, and keep a deleted row with a mark: it does not count toward the
-			// sum.
+			// Traced procedures add a stamp to each value, and keep a deleted row with a mark. A deleted row does not count
+			// toward the sum.
 			if value, there := history.Plain(k, r.Value); there {
 				h.sum += simload.Value(store.Record{Value: value})
 			}
 			held[i] = h
 		})
 		for _, i := range layout.ShardsOf(n) {
-			// The first live copy of a shard represents it in the sum. Other copies only have to equal it.
+			// The first live copy of a shard represents the shard in the sum. All other copies must equal it.
 			if first, ok := seen[i]; !ok {
 				seen[i] = held[i]
 			} else if first.digest != held[i].digest {
@@ -120,7 +120,7 @@ func CheckCopies(t *testing.T, s *sim.Sim, layout geo.Layout, sum int64) {
 	for _, h := range seen {
 		got += h.sum
 	}
-	// A shard without any live copy is missing in seen, and its rows are missing in the sum.
+	// A shard without a live copy is missing in seen, and its rows are missing in the sum.
 	if got != sum || len(seen) != layout.Shards() {
 		t.Errorf("%d of %d shards hold %d, want %d", len(seen), layout.Shards(), got, sum)
 	}
@@ -140,11 +140,11 @@ func CheckEqual(t *testing.T, s *sim.Sim, l geo.Layout) {
 
 // Auditor is a client that repeatedly reads all rows in one transaction. Transfers keep the sum constant, so an audit
 // with a different sum has seen a partial transaction. Each audit also adds 1 to a row that only this auditor writes,
-// and checks that the row grows by 1 from answer to answer: no answered transaction is lost or repeated. An audit that
-// aborts because of other transactions is retried.
+// and checks that the row has grown by 1 after the previous answer. This shows that no answered transaction is lost or
+// executed twice. An audit that aborts because of other transactions is retried.
 type Auditor struct {
-	// Sent is the number of audits sent, Seen the number of answered audits, and Reasons the number of failed attempts by
-	// reason.
+	// Sent is the number of audits sent, without retries. Seen is the number of answered audits. Reasons is the number of
+	// failed attempts by reason.
 	Sent, Seen int
 	Reasons    map[string]int
 
@@ -152,7 +152,7 @@ type Auditor struct {
 	env    protocol.ClientEnv
 	stream uint32
 	sent   uint64
-	tries  uint8 // of the same audit
+	tries  uint8 // number of attempts of the current audit that have failed
 	open   bool  // an audit is in flight or will be retried
 	ops    string
 	rows   int
@@ -160,14 +160,14 @@ type Auditor struct {
 	until  time.Duration
 }
 
-// eagerAudits is the number of audits that run without pauses, like eager transactions: an audit reads as many rows as
+// eagerAudits is the number of audits that run without pauses, like eager transactions. An audit reads as many rows as
 // about twenty transfers.
 const eagerAudits = 150
 
 // AddAuditor adds an auditor of rows 0 to rows-1, whose sum is sum, to a region. The row that only this auditor writes
-// is rows plus the region's number. Audits run without pauses until time until. A started audit then continues until it
-// commits, and the auditor continues until it has seen leastAudits. In an engine that aborts large transactions in
-// favor of others, no audit commits before the others have finished.
+// has the number rows plus the region's number. Audits start until time until, without pauses at first. A started audit
+// is retried until it commits, and the auditor continues until it has seen leastAudits. In an engine that aborts large
+// transactions in favor of others, no audit commits before the other transactions have finished.
 func AddAuditor(t *testing.T, s simload.World, region geo.Region, rows int, sum int64, until time.Duration) *Auditor {
 	a := &Auditor{t: t, Reasons: map[string]int{}, stream: uint32(region) + 1000, rows: rows, sum: sum, until: until}
 	var ops strings.Builder
@@ -214,7 +214,7 @@ func (a *Auditor) Complete(o txn.Outcome) {
 	// The operations of an audit never abort or fail, so every outcome except a conflict must be Committed.
 	if o.Status != txn.Committed || len(words) != a.rows+1 {
 		a.t.Errorf("audit %v: %v %s %s", o.ID, o.Status, o.Reason, o.Result)
-		// This auditor stops here, and quiesce must not wait for it.
+		// This auditor stops here, so quiesce must not wait for it.
 		a.open = false
 		return
 	}
@@ -224,7 +224,8 @@ func (a *Auditor) Complete(o txn.Outcome) {
 		if err != nil {
 			a.t.Errorf("audit %v: %v", o.ID, err)
 		}
-		// The last value belongs to the auditor's private row. That row starts at 0, and Seen already counts this audit.
+		// The last value is from the row that only this auditor writes. That row starts at 0, and Seen already counts this
+		// audit.
 		if i < a.rows {
 			sum += n
 		} else if n != int64(a.Seen) {

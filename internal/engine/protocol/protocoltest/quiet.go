@@ -10,7 +10,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Quiet is an environment in which no time passes. It records the replica's messages and answers. It does not implement
+// Quiet is an environment in which no time passes. It records the replica's messages and replies. It does not implement
 // Rand and Offload.
 type Quiet struct {
 	protocol.Env
@@ -39,7 +39,7 @@ func (q *Quiet) Reply(o txn.Outcome) { q.Replies = append(q.Replies, o) }
 // Send implements protocol.Env.
 func (q *Quiet) Send(to geo.NodeID, m protocol.Message) { q.Sent[to] = append(q.Sent[to], m) }
 
-// Take returns the messages that were sent to a node, and removes them.
+// Take returns the messages that were sent to a node, and removes them from Sent.
 func (q *Quiet) Take(to geo.NodeID) []protocol.Message {
 	all := q.Sent[to]
 	delete(q.Sent, to)

@@ -13,22 +13,23 @@ import (
 	"github.com/geobench/geobench/internal/engine/sim"
 )
 
-// severalRegions are shapes of suites of rows with homes.
+// severalRegions are the shapes for suites about the homes of rows.
 var severalRegions = []shape{
 	{"2x1", func() *geo.Topology { return simload.TwoRegions(1) }},
 	{"3x2", func() *geo.Topology { return simload.ThreeRegions(2) }},
 	{"2x2x2", func() *geo.Topology { return simload.Topology(2, 2, [][]float64{{0, 20}, {20, 0}}) }},
 }
 
-// with returns the given parameters with one added, unless given already sets it.
+// with returns a copy of given with one more parameter. If given already sets that parameter, given takes precedence.
 func with(given map[string]string, name, value string) map[string]string {
 	all := map[string]string{name: value}
 	maps.Copy(all, given)
 	return all
 }
 
-// Remastering runs transfers and audits on contended rows whose homes move constantly, with the engine's parameter
-// remaster: the copies stay equal, nothing is lost or done twice, and all nodes see the same moves.
+// Remastering runs transfers and audits on contended rows whose homes move constantly, because of the engine's
+// parameter remaster. The copies stay equal, no transaction is lost or executed twice, and all nodes see the same
+// moves.
 func Remastering(t *testing.T, engine *protocol.Engine, given map[string]string) {
 	for _, after := range []string{"1", "3"} {
 		t.Run(after, func(t *testing.T) {
@@ -43,7 +44,8 @@ func Remastering(t *testing.T, engine *protocol.Engine, given map[string]string)
 				simload.Fill(topology, suiteRows, suiteEach, s.Store)
 				var loads []*simload.Clients
 				var audits []*Auditor
-				// An audit of all rows is sent again as long as any of them has just moved, so audits outlast the transfers.
+				// An audit of all rows is sent again as long as one of the rows has just moved, so audits run longer than the
+				// transfers.
 				for r := range topology.Regions {
 					loads = append(loads, addLoad(s, geo.Region(r), 1, simload.Load{Clients: 10, Next: Transfers(suiteRows), Until: 4 * time.Second}))
 					audits = append(audits, AddAuditor(t, s, geo.Region(r), suiteRows, suiteRows*suiteEach, 8*time.Second))
@@ -54,7 +56,7 @@ func Remastering(t *testing.T, engine *protocol.Engine, given map[string]string)
 				finished(t, s, topology.Full(), loads, audits)
 				moved, restarts := Counter(s, topology, "remasterings"), Counter(s, topology, "restarts")
 				t.Logf("%d moves, %d restarts", moved/int64(topology.Nodes()), restarts)
-				// Every node counts every move, so moved is a multiple of the number of moves.
+				// Every node counts every move, so moved is the number of moves times the number of nodes.
 				if moved < 10*int64(topology.Nodes()) || restarts < 10 {
 					t.Errorf("rows moved %d times, with %d restarts", moved/int64(topology.Nodes()), restarts)
 				}
@@ -70,8 +72,9 @@ func Remastering(t *testing.T, engine *protocol.Engine, given map[string]string)
 	}
 }
 
-// RemasteringPays makes the clients of one region use rows whose home is another region. Before the rows have moved,
-// latency matches the latency model for a home in another region, and afterwards for a home in the client's region.
+// RemasteringPays makes the clients of one region use rows whose home is another region. Before the rows move, the
+// latency matches the latency model for a home in another region. After the rows have moved, it matches the latency
+// model for a home in the client's region.
 func RemasteringPays(t *testing.T, engine *protocol.Engine) {
 	topology := simload.TwoRegions(1)
 	p := Params(t, engine, map[string]string{"remaster": "3"})

@@ -14,9 +14,10 @@ import (
 	"github.com/geobench/geobench/internal/engine/sim"
 )
 
-// RegionLost loses each of three regions in turn, under load, while one of its links is cut. So its messages to one of
-// the other regions are lost with it. The other regions continue, including rows with the lost region as their home,
-// and their copies are equal. The engine must survive that with these parameters.
+// RegionLost loses one of three regions under load, while one of the region's links is cut; each region is lost in some
+// seeds. The messages of the lost region on the cut link are lost with it. The other regions continue, even with rows
+// whose home is the lost region, and their copies are equal. The engine must tolerate the loss of a region with these
+// parameters.
 func RegionLost(t *testing.T, engine *protocol.Engine, given map[string]string) {
 	for seed := range uint64(6) {
 		topology := simload.ThreeRegions(2)
@@ -35,11 +36,12 @@ func RegionLost(t *testing.T, engine *protocol.Engine, given map[string]string) 
 		}
 		lost := geo.Region(seed % 3)
 		held, other := (lost+1)%3, (lost+2)%3
-		// Seeds 3 to 5 lose the same regions as seeds 0 to 2, but with the other link cut.
+		// Seeds 3 to 5 lose the same regions as seeds 0 to 2, but cut the other link.
 		if seed > 2 {
 			held, other = other, held
 		}
-		// The cut delays messages from lost to held, and the crash then loses them. Region other has received its messages.
+		// The cut delays messages from lost to held, and the crash then discards them. Region other has received its
+		// messages.
 		s.At(time.Second, func() { s.Cut(min(lost, held), max(lost, held)) })
 		s.At(1200*time.Millisecond, func() {
 			for q := range topology.Partitions {
@@ -49,7 +51,7 @@ func RegionLost(t *testing.T, engine *protocol.Engine, given map[string]string) 
 		s.Run(12 * time.Second)
 		before := []int{loads[held].Outcomes[txn.Committed], loads[other].Outcomes[txn.Committed]}
 		s.Run(30 * time.Second)
-		// Clients of the lost region are not checked: they get Unknown or Refused.
+		// Clients of the lost region are not checked, because their outcomes are Unknown or Refused.
 		for i, r := range []geo.Region{held, other} {
 			if l := loads[r]; l.Open() > 0 || before[i] < 100 {
 				t.Errorf("seed %d, region %d: %d of %d transactions have no answer, %d were committed: %v", seed, r, l.Open(), l.Sent(), before[i], l.Outcomes)
@@ -67,14 +69,14 @@ func RegionLost(t *testing.T, engine *protocol.Engine, given map[string]string) 
 	}
 }
 
-// Settings in which consensus groups keep the home logs, in the home region or in several regions.
+// Settings in which consensus groups store the home logs, either in the home region or in several regions.
 var (
 	localLogs    = map[string]string{"homeLogs": "Local"}
 	regionsLogs  = map[string]string{"homeLogs": "Regions"}
 	regionsProof = map[string]string{"homeLogs": "Regions", "batchCopies": "2"}
 )
 
-// ReplicatedLogs checks the guarantees of an engine whose home logs can be kept by consensus groups, for every
+// ReplicatedLogs checks the guarantees of an engine whose home logs can be stored by consensus groups, for every
 // placement of the groups. It includes the loss of a region together with its messages in flight.
 func ReplicatedLogs(t *testing.T, engine *protocol.Engine) {
 	t.Run("serializable, local", func(t *testing.T) { Serializable(t, engine, localLogs, 2) })
@@ -85,7 +87,7 @@ func ReplicatedLogs(t *testing.T, engine *protocol.Engine) {
 	t.Run("a region is lost", func(t *testing.T) { RegionLost(t, engine, regionsProof) })
 }
 
-// ReplicatedLogsLaw checks latencies against the engine's latency model for each of these settings.
+// ReplicatedLogsLaw compares latencies with the engine's latency model for each of these settings.
 func ReplicatedLogsLaw(t *testing.T, engine *protocol.Engine) {
 	t.Run("local", func(t *testing.T) { Law(t, engine, localLogs) })
 	t.Run("local, two copies", func(t *testing.T) {
@@ -95,8 +97,8 @@ func ReplicatedLogsLaw(t *testing.T, engine *protocol.Engine) {
 	t.Run("regions, two copies", func(t *testing.T) { Law(t, engine, regionsProof) })
 }
 
-// ReplicatedLogsSurvive checks that a database survives the losses that its logs and copies allow, and that
-// incompatible parameters are refused.
+// ReplicatedLogsSurvive checks which losses of regions a database tolerates with given logs and copies. It also checks
+// that incompatible parameters are refused.
 func ReplicatedLogsSurvive(t *testing.T, engine *protocol.Engine) {
 	far := func(regions int) *geo.Topology {
 		delays := make([][]float64, regions)
@@ -127,7 +129,7 @@ func ReplicatedLogsSurvive(t *testing.T, engine *protocol.Engine) {
 		p, errs := engine.Resolve(map[string]string{"homeLogs": tc.homeLogs, "batchCopies": tc.copies})
 		topology := far(tc.regions)
 		var refused *protocol.TopologyError
-		// Errors in the parameters come first: the answer of Accepts to such parameters has no meaning.
+		// Check errors in the parameters first, because the result of Accepts for invalid parameters has no meaning.
 		switch err := engine.Accepts(topology, p); {
 		case len(errs) > 0:
 			if errs[0].Name != tc.refused {

@@ -7,8 +7,9 @@ import (
 )
 
 // Restored compares a value that was read from a snapshot, a checkpoint or a state transfer with the value that was
-// written. Both are pointers to structs. Every field of the written value must be set. This exposes fields that are not
-// written, including fields that are added later; but names the fields that are deliberately not written.
+// written. Both are pointers to structs. Every field of the written value must be set. The comparison then exposes
+// fields that are not written, including fields that are added later. but names the fields that are deliberately not
+// written.
 func Restored[T any](t testing.TB, was, is *T, but ...string) {
 	t.Helper()
 	of := reflect.TypeFor[T]()
@@ -19,12 +20,13 @@ func Restored[T any](t testing.TB, was, is *T, but ...string) {
 		}
 		field := func(v *T) reflect.Value {
 			at := reflect.ValueOf(v).Elem().Field(i)
-			// reflect refuses Interface for an unexported field, so the field is read through its address.
+			// reflect does not allow Interface on an unexported field, so the field is read through its address.
 			return reflect.NewAt(f.Type, at.Addr().UnsafePointer()).Elem()
 		}
 		w, r := field(was), field(is)
 		empty := w.IsZero()
-		// IsZero is true only for a nil map or slice. An empty one would not show whether its elements are restored either.
+		// For a map or slice, IsZero is true only if it is nil. An empty map or slice would not show whether its elements are
+		// restored.
 		switch f.Type.Kind() {
 		case reflect.Map, reflect.Slice:
 			empty = w.Len() == 0

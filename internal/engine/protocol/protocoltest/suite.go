@@ -22,14 +22,15 @@ const (
 	suiteRows = 40
 	suiteEach = 50
 
-	// skewRows are the rows of skews, from firstSkewRow on. They are not loaded, and stay 0.
+	// skewRows is the number of rows that skews uses, starting at firstSkewRow. They are not loaded, and stay 0.
 	firstSkewRow, skewRows = 1000, 4
 
-	// leastAudits is the number of audits that must commit in each region, leastCommits the number of other transactions.
+	// leastAudits is the number of audits that must commit in each region, and leastCommits the number of other
+	// transactions.
 	leastAudits, leastCommits = 2, 10
 )
 
-// disturb gives the links of a topology jitter and loss.
+// disturb adds jitter and loss to the links of a topology.
 func disturb(t *geo.Topology, jitter float64, lossPPM int64) {
 	for _, row := range t.Links {
 		for c := range row {
@@ -38,14 +39,14 @@ func disturb(t *geo.Topology, jitter float64, lossPPM int64) {
 	}
 }
 
-// shape is a named topology; each scenario creates a separate one.
+// shape is a named topology. Each scenario creates its own instance of it.
 type shape struct {
 	name     string
 	topology func() *geo.Topology
 }
 
-// refusal returns why the engine refuses a topology, or nil if it accepts it. It fails if the error names no field of a
-// manifest.
+// refusal returns the error with which the engine refuses a topology, or nil if the engine accepts it. It fails the
+// test if the error names no field of a manifest.
 func refusal(t testing.TB, engine *protocol.Engine, topology *geo.Topology, p protocol.Params) error {
 	t.Helper()
 	err := engine.Accepts(topology, p)
@@ -56,20 +57,20 @@ func refusal(t testing.TB, engine *protocol.Engine, topology *geo.Topology, p pr
 	return err
 }
 
-// accepted runs a test on each shape that the engine accepts with these parameters. It fails if the engine accepts
-// none, because nothing was tested then.
+// accepted runs a test on each shape that the engine accepts with these parameters. It fails if the engine accepts no
+// shape, because nothing was tested in that case.
 func accepted(t *testing.T, engine *protocol.Engine, p protocol.Params, shapes []shape, test func(t *testing.T, topology func() *geo.Topology)) {
 	t.Helper()
 	numbered(t, engine, p, shapes, func(t *testing.T, _ int, topology func() *geo.Topology) { test(t, topology) })
 }
 
-// numbered is accepted for tests that need the number of the shape among the accepted shapes, from 0.
+// numbered is like accepted, for tests that need the number of the shape among the accepted shapes, counted from 0.
 func numbered(t *testing.T, engine *protocol.Engine, p protocol.Params, shapes []shape, test func(t *testing.T, n int, topology func() *geo.Topology)) {
 	t.Helper()
 	taken := 0
 	for _, s := range shapes {
 		err, n := refusal(t, engine, s.topology(), p), taken
-		// Refused topologies are not counted, so seedsOf rotates through the seeds without gaps.
+		// Refused topologies are not counted, so that seedsOf rotates through the seeds without gaps.
 		if err == nil {
 			taken++
 		}
@@ -94,29 +95,30 @@ func mustAccept(t testing.TB, engine *protocol.Engine, topology *geo.Topology, p
 }
 
 // loadTime returns the time for which clients send transactions. It suffices for twenty sequential transactions of the
-// slowest kind, or for three times as many in thorough suites. Where these hold locks for all that time, few
+// slowest kind, or for sixty in thorough suites. If these transactions hold locks during all of that time, few
 // transactions on contended rows complete.
 func loadTime(engine *protocol.Engine, t *geo.Topology, p protocol.Params, least time.Duration) time.Duration {
 	turns := time.Duration(20)
 	if thorough {
 		turns = 60
 	}
-	// The slowest region decides: clients of all regions stop at the same time.
+	// The slowest region determines the time, because clients of all regions stop at the same time.
 	return max(least, turns*slices.Max(lawsOfAll(engine, t, p)))
 }
 
-// eager is the number of transactions of a region that run without pauses. Transactions of one region may take a
-// thousandth of the time of another region's. Without the limit, the fast region would run hundreds of thousands before
-// the slow region has run a few dozen, and all after the first thousands would show nothing new.
+// eager is the number of transactions of a region that run without pauses. A transaction of one region may take a
+// thousandth of the time of another region's transaction. Without the limit, the fast region would run hundreds of
+// thousands of transactions before the slow region has run a few dozen. All transactions after the first few thousand
+// would test nothing new.
 const eager = 1500
 
-// addLoad adds a load to a region. After the region has sent its eager transactions, its clients pause after each one,
-// so that some transactions still run when the load stops.
+// addLoad adds a load to a region. After the region has sent its eager transactions, its clients pause after each
+// transaction, so that some transactions still run when the load stops.
 func addLoad(s simload.World, region geo.Region, seed uint64, l simload.Load) *simload.Clients {
 	var c *simload.Clients
 	sent, next := 0, l.Next
 	l.Next = func(r *rand.Rand) string {
-		// The client c is set by then: clients call Next only once the simulation runs.
+		// c is set by then, because clients call Next only once the simulation runs.
 		if sent++; sent == eager {
 			c.Think = max(c.Think, restful(l.Until))
 		}
@@ -129,7 +131,7 @@ func addLoad(s simload.World, region geo.Region, seed uint64, l simload.Load) *s
 // restful returns a pause with which a client sends at most 300 transactions in time t.
 func restful(t time.Duration) time.Duration { return t / 300 }
 
-// lawsOfAll returns, by region of the client, the expected latency of transactions with rows of all homes.
+// lawsOfAll returns the expected latency of transactions with rows of all homes, by region of the client.
 func lawsOfAll(engine *protocol.Engine, t *geo.Topology, p protocol.Params) (laws []time.Duration) {
 	var homes []geo.Region
 	for home := range t.Placement().Regions {
@@ -141,10 +143,10 @@ func lawsOfAll(engine *protocol.Engine, t *geo.Topology, p protocol.Params) (law
 	return laws
 }
 
-// quiesce runs the simulation until all transactions are answered and nothing is pending, but at most two minutes.
+// quiesce runs the simulation until all transactions are answered and nothing is pending, for at most two minutes.
 func quiesce(s *sim.Sim, loads []*simload.Clients, audits []*Auditor) {
 	quiet := func() bool {
-		// An auditor that waits to retry has nothing in flight, so Pending does not count it.
+		// An auditor that waits for a retry has nothing in flight, so Pending does not count it.
 		return s.Pending() == 0 && !slices.ContainsFunc(audits, func(a *Auditor) bool { return a.open }) &&
 			!slices.ContainsFunc(loads, func(l *simload.Clients) bool { return l.Open() > 0 })
 	}
@@ -153,7 +155,7 @@ func quiesce(s *sim.Sim, loads []*simload.Clients, audits []*Auditor) {
 	}
 }
 
-// still fails unless the database is quiescent and its rows stay unchanged: a later write would have to be pending at a
+// still fails unless the database is quiescent and its rows stay unchanged. A later write would have to be pending at a
 // node or in flight.
 func still(t *testing.T, s *sim.Sim, topology *geo.Topology) {
 	t.Helper()
@@ -162,7 +164,7 @@ func still(t *testing.T, s *sim.Sim, topology *geo.Topology) {
 		return
 	}
 	until := s.Now() + 2*time.Minute
-	// Only messages that were sent so far must arrive: nodes may send periodic messages without end.
+	// Only messages that were sent before now must arrive, because nodes may send periodic messages without end.
 	for sent := s.Now() + 1; s.Underway(sent); {
 		if s.Now() > until {
 			t.Error("messages are under way two minutes after the last answer")
@@ -196,7 +198,8 @@ func answered(t *testing.T, loads []*simload.Clients) {
 	}
 }
 
-// finished fails unless all transactions are answered and the copies are equal and complete.
+// finished fails unless all transactions are answered, enough of them are committed, and the copies are equal and
+// complete.
 func finished(t *testing.T, s *sim.Sim, layout geo.Layout, loads []*simload.Clients, audits []*Auditor) {
 	t.Helper()
 	sum := int64(suiteRows * suiteEach)
@@ -211,18 +214,18 @@ func finished(t *testing.T, s *sim.Sim, layout geo.Layout, loads []*simload.Clie
 	CheckCopies(t, s, layout, sum)
 }
 
-// skews returns reads of rows that other transactions are about to write, alone or together with a write. In the
-// history they expose reads that are no longer valid at commit, or were not the latest. They do not change the sum of
-// the rows.
+// skews returns operations that read rows which other transactions are about to write, alone or together with a write.
+// In the history, they expose reads that are not current at commit, and reads of outdated rows. They do not change the
+// sum of the rows.
 func skews(r *rand.Rand) string {
 	a := r.IntN(skewRows)
-	// A transaction must not name a row twice, so b differs from a.
+	// A transaction must not name a row twice, so b must differ from a.
 	b := (a + 1 + r.IntN(skewRows-1)) % skewRows
 	switch r.IntN(4) {
 	case 0:
 		return fmt.Sprintf("r%d", firstSkewRow+a)
 	case 1:
-		// Adding 0 keeps the sum, but is a read and a write to the engine.
+		// An addition of 0 keeps the sum, but the engine treats it as a read and a write.
 		return fmt.Sprintf("a%d+0 a%d+0", firstSkewRow+a, firstSkewRow+b)
 	default:
 		return fmt.Sprintf("r%d a%d+0", firstSkewRow+a, firstSkewRow+b)
@@ -230,8 +233,9 @@ func skews(r *rand.Rand) string {
 }
 
 // Serializable runs transfers and audits on contended rows, on several topologies with jitter and loss. The seeds are 0
-// to seeds-1; each topology has one in turn unless suites are thorough. Other transactions run on other rows, each of
-// which reads a row that another is about to write. The history of all transactions has the engine's isolation level.
+// to seeds-1; unless suites are thorough, each topology runs one of them, in rotation. Other transactions run on a
+// separate set of rows, and read rows that other transactions are about to write. The history of all transactions has
+// the engine's isolation level.
 func Serializable(t *testing.T, engine *protocol.Engine, given map[string]string, seeds uint64) {
 	p := Params(t, engine, given)
 	numbered(t, engine, p, []shape{
@@ -254,7 +258,7 @@ func Serializable(t *testing.T, engine *protocol.Engine, given map[string]string
 						offsets[i] = time.Duration(r.IntN(50_000)) * time.Microsecond
 					}
 				}
-				// Seed 2 passes messages by reference, as drivers may do. A replica that modifies a received message then
+				// With seed 2, messages are passed by reference, as drivers may do. A replica that modifies a received message then
 				// changes the state of other replicas, too.
 				s := sim.New(sim.Config{
 					Topology: topology, Engine: engine, Figures: Figures(t), Procedures: simload.Traced, Seed: seed,
@@ -266,7 +270,7 @@ func Serializable(t *testing.T, engine *protocol.Engine, given map[string]string
 				var loads, skewed []*simload.Clients
 				var audits []*Auditor
 				until := loadTime(engine, topology, p, 2*time.Second)
-				// more than 45 clients block each other and take long to commit anything
+				// More than 45 clients would block each other for a long time before anything commits.
 				clients := min(15, 45/len(topology.Regions))
 				for region := range topology.Regions {
 					loads = append(loads, addLoad(r, geo.Region(region), seed, simload.Load{Clients: clients, Next: Transfers(suiteRows), Until: until, Least: leastCommits}))
@@ -283,7 +287,8 @@ func Serializable(t *testing.T, engine *protocol.Engine, given map[string]string
 						reasons[reason] += n
 					}
 				}
-				// Aborts by the procedure and failures of the procedure must occur, because engines answer both without writes.
+				// Aborts by the procedure and failures of the procedure must both occur, because engines must answer both without
+				// writes.
 				if reasons["funds"] == 0 || reasons["procedure-error"] == 0 {
 					t.Errorf("reasons %v: not all kinds occur", reasons)
 				}
@@ -295,8 +300,8 @@ func Serializable(t *testing.T, engine *protocol.Engine, given map[string]string
 	})
 }
 
-// Cuts breaks links between regions at random, and heals them, for seeds 0 to seeds-1, or the first six of them unless
-// suites are thorough.
+// Cuts breaks and heals links between regions at random, with seeds 0 to seeds-1. Unless suites are thorough, it uses
+// at most six seeds.
 func Cuts(t *testing.T, engine *protocol.Engine, given map[string]string, seeds uint64) {
 	p := Params(t, engine, given)
 	accepted(t, engine, p, []shape{
@@ -307,7 +312,7 @@ func Cuts(t *testing.T, engine *protocol.Engine, given map[string]string, seeds 
 	})
 }
 
-// cuts runs the even or odd seeds from 0 to seeds-1, depending on the number of partitions.
+// cuts runs the even seeds from 0 to seeds-1 with one partition, and the odd seeds with two partitions.
 func cuts(t *testing.T, engine *protocol.Engine, p protocol.Params, makeTopology func() *geo.Topology, seeds uint64) {
 	if !thorough {
 		seeds = min(seeds, usualCuts)
@@ -344,8 +349,8 @@ func cuts(t *testing.T, engine *protocol.Engine, p protocol.Params, makeTopology
 	}
 }
 
-// Reproducible runs twice with one seed and compares all events, and once with another seed, whose run must soon
-// differ.
+// Reproducible runs twice with one seed and compares all events. It also runs once with another seed; the events of
+// that run must soon differ.
 func Reproducible(t *testing.T, engine *protocol.Engine, given map[string]string) {
 	p := Params(t, engine, given)
 	mustAccept(t, engine, simload.ThreeRegions(2), p)
@@ -366,7 +371,7 @@ func Reproducible(t *testing.T, engine *protocol.Engine, given map[string]string
 		s.At(time.Second, func() { s.Cut(0, 1) })
 		s.At(1500*time.Millisecond, func() { s.Heal(0, 1) })
 		s.Run(soon)
-		// The run with another seed stops at this time, so only the first part of the trace can be compared with it.
+		// The run with another seed stops at this time, so only the first part of the trace is comparable with it.
 		first = h.Sum64()
 		s.Run(until)
 		return first, h.Sum64()
@@ -380,38 +385,39 @@ func Reproducible(t *testing.T, engine *protocol.Engine, given map[string]string
 	}
 }
 
-// Law compares the median latency with the engine's latency model, for clients in every region of three topologies.
-// Their transactions have their own region as home, another region, both, or two other regions.
+// Law compares the median latency with the engine's latency model, for clients in every region of at least three
+// topologies. The home of their transactions is the client's own region, another region, both, or two other regions.
 func Law(t *testing.T, engine *protocol.Engine, given map[string]string) {
 	law(t, engine, given, lawLoad{clients: 3, think: 50 * time.Millisecond, until: 20 * time.Second})
 }
 
-// SparseLaw is Law for engines in which transactions wait for others without common rows. Only a few transactions may
-// be in flight at a time, so one client in each region pauses after each transaction.
+// SparseLaw is like Law, for engines in which a transaction may wait for others without common rows. Only a few
+// transactions may be in flight at a time, so each region has one client, which pauses after each transaction.
 func SparseLaw(t *testing.T, engine *protocol.Engine, given map[string]string) {
 	law(t, engine, given, lawLoad{clients: 1, think: 2 * time.Second, until: 20 * time.Second})
 }
 
-// LoneLaw is Law for engines in which a transaction delays all others, and has a latency that depends on its time of
-// arrival. The whole database has a single client, which pauses after each transaction; the test is long enough for an
+// LoneLaw is like Law, for engines in which a transaction delays all others and whose latency depends on the time of
+// arrival. The whole database has a single client, which pauses after each transaction. The test is long enough for an
 // accurate median.
 func LoneLaw(t *testing.T, engine *protocol.Engine, given map[string]string) {
 	law(t, engine, given, lawLoad{clients: 1, think: time.Second, until: 16 * time.Minute, alone: true})
 }
 
-// IdleLaw is LoneLaw for engines whose latency does not depend on a transaction's time of arrival.
+// IdleLaw is like LoneLaw, for engines whose latency does not depend on a transaction's time of arrival.
 func IdleLaw(t *testing.T, engine *protocol.Engine, given map[string]string) {
 	law(t, engine, given, lawLoad{clients: 1, think: 50 * time.Millisecond, until: 20 * time.Second, alone: true})
 }
 
-// LoneNodeLaw is Law with one node in each region, for engines in which the nodes of a region differ: their latency
-// model is the mean over the nodes, not a median.
+// LoneNodeLaw is like Law, with one node in each region. It is for engines in which the nodes of a region have
+// different latencies: their latency model is the mean over the nodes, but Law measures a median.
 func LoneNodeLaw(t *testing.T, engine *protocol.Engine, given map[string]string) {
 	law(t, engine, given, lawLoad{clients: 3, think: 50 * time.Millisecond, until: 20 * time.Second, oneNode: true})
 }
 
-// lawLoad is the load of Law: the number of clients in each region, or in one region alone at a time, their pauses, and
-// the time at which they stop. With oneNode, regions have one node.
+// lawLoad is the load of Law: the number of clients in each region, the pause after each transaction, and the time at
+// which the clients stop. If alone is set, only one region has clients at a time. If oneNode is set, each region has
+// one node.
 type lawLoad struct {
 	clients      int
 	think, until time.Duration
@@ -429,7 +435,7 @@ func law(t *testing.T, engine *protocol.Engine, given map[string]string, load la
 		{"3 regions", func() *geo.Topology { return simload.ThreeRegions(partitions) }},
 		{"8 regions", func() *geo.Topology { return simload.EightRegions(1) }},
 	}
-	// Accepts refuses topologies with groups for all other engines.
+	// All other engines refuse topologies with groups.
 	if engine.TakesGroups {
 		shapes = append(shapes,
 			shape{"3 regions, led elsewhere", func() *geo.Topology { return led(simload.ThreeRegions(2), 1, 3) }},
@@ -474,12 +480,12 @@ func law(t *testing.T, engine *protocol.Engine, given map[string]string, load la
 					loads = append(loads, simload.Add(s, geo.Region(c), 1, simload.Load{
 						Clients: load.clients, Think: load.think, From: 3 * time.Second, Until: load.until,
 						Next: func(r *rand.Rand) string {
-							// All rows of a transaction lie in one partition: Engine.Law is defined for transactions of a single
+							// All rows of a transaction are in one partition, because Engine.Law is defined for transactions of a single
 							// partition.
 							partition := r.IntN(topology.Partitions)
 							var ops []string
 							for _, h := range class.homes {
-								// Row n belongs to partition n mod partitions, and its home is n div partitions mod regions.
+								// Row n belongs to partition n mod partitions, and region (n div partitions) mod regions is its home.
 								row := (r.IntN(each)*regions+h(c, regions))*topology.Partitions + partition
 								ops = append(ops, fmt.Sprintf("a%d+1", row))
 							}
@@ -505,7 +511,7 @@ func law(t *testing.T, engine *protocol.Engine, given map[string]string, load la
 					off := 100 * (float64(got)/float64(law) - 1)
 					fmt.Fprintf(&table, "%-10s %-13s %-2s homes %v law %8.2fms measured %8.2fms %+5.1f%%\n", path.Base(path.Dir(t.Name())), class.name,
 						topology.Regions[c], homes, float64(law)/1e6, float64(got)/1e6, off)
-					// Law excludes local work, which costs CPU time here. 5% leaves room for that.
+					// The latency model excludes local work, which costs CPU time here. 5% leaves room for that.
 					if off > 5 || off < -5 {
 						t.Errorf("region %s: median %v, law %v: %+.1f%%", topology.Regions[c], got, law, off)
 					}
@@ -516,8 +522,8 @@ func law(t *testing.T, engine *protocol.Engine, given map[string]string, load la
 	t.Logf("\n%s", &table)
 }
 
-// led places the group of every cell in the given number of regions. The first of them is the region that follows its
-// home at distance after, and it leads. led returns t.
+// led places the group of every cell in the given number of regions and returns t. The first of these regions leads the
+// group; it follows the cell's home at distance after.
 func led(t *geo.Topology, after, regions int) *geo.Topology {
 	for r := range t.Regions {
 		for p := range t.Partitions {
@@ -533,7 +539,7 @@ func led(t *geo.Topology, after, regions int) *geo.Topology {
 	return t
 }
 
-// Shapes runs transfers and audits on edges of the topology, with each of the sets of parameters.
+// Shapes runs transfers and audits on extreme topologies, with each of the given sets of parameters.
 func Shapes(t *testing.T, engine *protocol.Engine, params []map[string]string) {
 	shapes := []shape{
 		{"one node", func() *geo.Topology { return simload.Topology(1, 1, [][]float64{{0}}) }},
@@ -550,7 +556,7 @@ func Shapes(t *testing.T, engine *protocol.Engine, params []map[string]string) {
 	}
 	for i, given := range params {
 		all := shapes
-		if i == 0 { // slow, and about the sets only
+		if i == 0 { // slow, and relevant only for sets of partitions
 			all = append(all, shape{"more partitions than a set tells", func() *geo.Topology { return simload.TwoRegions(70) }})
 		}
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
@@ -566,7 +572,7 @@ func Shapes(t *testing.T, engine *protocol.Engine, params []map[string]string) {
 				var loads []*simload.Clients
 				var audits []*Auditor
 				until := loadTime(engine, topology, p, 2*time.Second)
-				if topology.Partitions > 64 { // nodes that do little are most of the work there
+				if topology.Partitions > 64 { // most of the work there is done by nodes that are almost idle
 					until /= 15
 				}
 				for r := range topology.Regions {
@@ -589,7 +595,7 @@ func Counter(s *sim.Sim, topology *geo.Topology, name string) (sum int64) {
 	return sum
 }
 
-// CounterOf returns a counter of node n, or 0 if the node has no counter of that name.
+// CounterOf returns a counter of node n. It returns 0 if the node has no counter of that name.
 func CounterOf(s *sim.Sim, n geo.NodeID, name string) int64 {
 	counters := s.Readings(n)
 	if i := slices.IndexFunc(counters, func(c protocol.Reading) bool { return c.Name == name }); i >= 0 {

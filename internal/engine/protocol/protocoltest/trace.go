@@ -19,8 +19,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/sim"
 )
 
-// Traces runs the scripts in the package's testdata. Each script is a small database and the messages between its
-// nodes, in blocks: a command, its input, a line of four dashes, its output, and an empty line.
+// Traces runs the scripts in the package's testdata. A script defines a small database and shows the messages between
+// its nodes. It consists of blocks: a command, its input, a line of four dashes, its output, and an empty line.
 //
 //	database regions=2 partitions=1 replicas=1 rtt=100ms rows=4 value=10     and the engine's parameters
 //	run for=100ms [hide=regexp]     the input lists what clients do: "at 3ms a: a1+5 r2" is a client in region a
@@ -28,11 +28,13 @@ import (
 //	rows                            the data of every node
 //	counters node=0
 //
-// Regions are a, b, c, ..., rtt is the round trip between each two, and inside a region it is 400us. Node a/1/0 is
-// replica 0 of partition 1 in region a. Row n belongs to partition n mod partitions, and region n div partitions mod
-// regions is its home. Row operations are those of simload.Procedures. CPU time is free. Sends are shown as ->,
-// arrivals as <-; messages from a node to itself are not shown. Transactions are called t<region>.<number>. Timers,
-// which are numbers to the simulator, are shown by their names.
+// Regions are a, b, c and so on. rtt is the round trip between each two regions; inside a region it is 400us. Node
+// a/1/0 is replica 0 of partition 1 in region a. Row n belongs to partition n mod partitions, and region (n div
+// partitions) mod regions is its home.
+//
+// Row operations are those of simload.Procedures. CPU time is free. Sends are shown as ->, and arrivals as <-; messages
+// from a node to itself are not shown. Transactions are called t<region>.<number>. The simulator identifies timers by
+// numbers, but the output shows their names.
 func Traces(t *testing.T, engine *protocol.Engine, timers map[uint8]string) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		// testdata/fuzz contains inputs of fuzz tests, which are not scripts.
@@ -42,7 +44,8 @@ func Traces(t *testing.T, engine *protocol.Engine, timers map[uint8]string) {
 		var e *traceEnv
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			if d.Cmd == "database" {
-				// Without an empty line after database, the next command of the script would be taken for input and never run.
+				// If the empty line after database is missing, datadriven takes the script's next command as input and never runs
+				// it.
 				if d.Input != "" {
 					d.Fatalf(t, "database has no input; a command of its own begins a block: %q", d.Input)
 				}
@@ -88,8 +91,8 @@ func newTraceEnv(t *testing.T, d *datadriven.TestData, engine *protocol.Engine, 
 	delays := make([][]float64, regions)
 	for i := range delays {
 		for range regions {
-			// Half of the round trip, converted from nanoseconds to milliseconds. Topology ignores the delay of a region to
-			// itself.
+			// The delay is half of the round trip, converted from nanoseconds to milliseconds. Topology ignores the delay of a
+			// region to itself.
 			delays[i] = append(delays[i], float64(round)/2e6)
 		}
 	}
@@ -119,7 +122,7 @@ func (e *traceEnv) line(l string) {
 			l = strings.Replace(l, m[0], e.timers[uint8(kind)], 1)
 		}
 	}
-	// Transactions are named by region rather than by stream.
+	// Scripts name transactions by region instead of by stream.
 	for r, name := range e.topology.Regions {
 		l = regexp.MustCompile(`\bt`+strconv.Itoa(r)+`\.`).ReplaceAllString(l, "t"+name+".")
 	}
@@ -155,7 +158,7 @@ func (e *traceEnv) do(t *testing.T, d *datadriven.TestData) string {
 			if err != nil {
 				d.Fatalf(t, "%v", err)
 			}
-			// Times in the input are relative to the start of this run command, not to the start of the simulation.
+			// Times in the input are relative to the start of this run command.
 			c := e.clients[e.topology.Index(region)]
 			e.sim.At(e.sim.Now()+after, func() { c.submit(ops) })
 		}
@@ -209,7 +212,7 @@ func (e *traceEnv) do(t *testing.T, d *datadriven.TestData) string {
 	return e.out.String()
 }
 
-// scripted is the clients of a region.
+// scripted represents the clients of a region.
 type scripted struct {
 	e      *traceEnv
 	env    protocol.ClientEnv

@@ -14,10 +14,12 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/protocoltest"
 )
 
-// wrongEngine is set in the processes of TestWrongEngines. Each process runs one case, and fails in it.
+// wrongEngine is set in the processes that TestWrongEngines starts. It selects the case that the process runs, in which
+// its tests must fail.
 const wrongEngine = "PROTOCOLTEST_WRONG_ENGINE"
 
-// The suites fail for faulty engines, and report the defect. Each case runs in a separate process, whose tests fail.
+// The suites fail for faulty engines, and report the defect. Each case runs in a separate process, because its tests
+// must fail.
 func TestWrongEngines(t *testing.T) {
 	for name, tc := range map[string]struct {
 		suite func(*testing.T)
@@ -80,12 +82,13 @@ func TestWrongEngines(t *testing.T) {
 	}
 }
 
-// Topologies that an engine refuses are omitted.
+// The suites omit topologies that an engine refuses.
 func TestRefusedShapes(t *testing.T) {
 	protocoltest.Groups(t, refusing("spec.regions", func(t *geo.Topology) bool { return t.Replicas > 1 }), nil)
 }
 
-// refusing is an engine that refuses topologies by a field, and panics on those.
+// refusing returns an engine that refuses some topologies with an error about the given field, and panics if it runs on
+// one of them.
 func refusing(field string, refuse func(*geo.Topology) bool) *protocol.Engine {
 	e := *calvin.Engine
 	e.CheckTopology = func(t *geo.Topology, _ protocol.Params) *protocol.TopologyError {
@@ -103,7 +106,7 @@ func refusing(field string, refuse func(*geo.Topology) bool) *protocol.Engine {
 	return &e
 }
 
-// answering is an engine that changes its answers before it gives them.
+// answering returns an engine that changes its answers before it sends them.
 func answering(change func(*txn.Outcome)) *protocol.Engine {
 	e := *calvin.Engine
 	e.New = func(c protocol.Config) protocol.Replica {
@@ -123,7 +126,7 @@ func (l liar) Reply(o txn.Outcome) {
 	l.Env.Reply(o)
 }
 
-// reporting is an engine that reports something else than the number of its batches.
+// reporting returns an engine whose reading of the number of batches is replaced by another reading.
 func reporting(change func(batches int64) protocol.Reading) *protocol.Engine {
 	e := *calvin.Engine
 	e.New = func(c protocol.Config) protocol.Replica { return miscounting{calvin.Engine.New(c), change} }
@@ -145,7 +148,7 @@ func (m miscounting) Readings(dst []protocol.Reading) []protocol.Reading {
 	return dst
 }
 
-// oneInTen changes the outcome of one in ten committed transactions to the outcome of a failed transaction.
+// oneInTen replaces the outcome of one in ten committed transactions by the outcome of a failed transaction.
 func oneInTen(cause txn.Cause, reason string) func(*txn.Outcome) {
 	return func(o *txn.Outcome) {
 		if o.Status == txn.Committed && o.ID%10 == 0 {

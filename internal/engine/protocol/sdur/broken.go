@@ -23,14 +23,14 @@ var (
 	// LeapsOverWrites lets a local transaction leap over transactions that write rows that it has read. It certifies the
 	// transaction only against transactions that it does not leap over.
 	LeapsOverWrites = mistaken("sdur-leaps-over-writes", overtaking)
-	// CompletedAtFirstVote completes a global transaction when the first of its other groups has voted.
+	// CompletedAtFirstVote completes a global transaction as soon as one other group has voted.
 	CompletedAtFirstVote = mistaken("sdur-completed-at-first-vote", firstVote)
 	// ForgetsPending certifies only against completed transactions, and not against delivered transactions that are
 	// pending.
 	ForgetsPending = mistaken("sdur-forgets-pending", forgetPending)
 	// CertifiedOneWay certifies global transactions like local ones: it checks their reads, but not their writes.
 	CertifiedOneWay = mistaken("sdur-certified-one-way", oneWay)
-	// NewestCut answers transactions that only read with the newest rows of each group, and certifies nothing.
+	// NewestCut answers read-only transactions with the newest rows of each group, without certification.
 	NewestCut = mistaken("sdur-newest-cut", newestCut)
 )
 

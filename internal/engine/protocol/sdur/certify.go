@@ -14,14 +14,14 @@ type Verdict uint8
 const (
 	// Commit: the transaction has passed.
 	Commit Verdict = iota + 1
-	// Conflict: a concurrent transaction that was delivered before has written a row that this transaction has read. A
-	// global transaction is also in conflict if the earlier one has read or written a row that it writes.
+	// Conflict: a concurrent transaction that was delivered earlier has written a row that this transaction has read. If
+	// this transaction is global, reads and writes of the rows that it writes are conflicts, too.
 	Conflict
 	// FalsePositive: a Bloom filter reported a conflict that the footprints do not confirm.
 	FalsePositive
 	// TooOld: the filters of some transactions after the snapshot are no longer kept.
 	TooOld
-	// Prevented: another group demanded the vote of this group before this group had delivered the transaction.
+	// Prevented: another group demanded this group's vote before this group had delivered the transaction.
 	Prevented
 )
 
@@ -97,10 +97,10 @@ func (f *footprint) scans(k txn.Key) bool {
 // writesIn reports whether the transaction writes a row in range r.
 func (f *footprint) writesIn(r *txn.Range) bool { return slices.ContainsFunc(f.ordered, r.Contains) }
 
-// window keeps the footprints and filters of the last kept transactions that have completed in a group.
+// window stores the footprints and filters of the transactions that completed last in a group. Their number is kept.
 type window struct {
 	kept          int
-	footprints    []footprint // by number modulo their count
+	footprints    []footprint // by transaction number modulo kept
 	reads, writes filters
 }
 
@@ -124,7 +124,7 @@ func (h *window) add(n uint64, f footprint) {
 	f.eachWrite(func(hash uint64) { h.writes.add(n, hash) })
 }
 
-// remove empties the footprint of transaction n.
+// remove removes the footprint and the filters of transaction n.
 func (h *window) remove(n uint64) {
 	f := h.at(n)
 	f.eachRead(func(hash uint64) { h.reads.remove(n, hash) })
@@ -174,11 +174,12 @@ type certification struct {
 	found Verdict
 }
 
-// certify certifies a transaction against all transactions that were delivered before it and are not in its snapshot,
-// including the pending ones. Its reads must not intersect their writes. A transaction that passed here and is aborted
-// by another group counts like the others until the log contains its end. So all members decide alike, regardless of
-// when they learn of the abort. Other groups may deliver a global transaction in another order, so its writes must not
-// intersect their reads or writes either.
+// certify certifies x against all concurrent transactions: those that were delivered before x and are not in its
+// snapshot, including pending ones. The reads of x must not intersect their writes. If x is global, other groups may
+// deliver it in another order, so the writes of x must not intersect their reads or writes either.
+//
+// A transaction that has passed here and was aborted by another group counts until the log contains its outcome. All
+// members therefore decide alike, regardless of when they learn of the abort.
 func (g *group) certify(x *delivery) Verdict {
 	c := certification{g: g, x: x, found: Commit}
 	// A local transaction without reads conflicts with nothing: the log orders its writes.
@@ -286,8 +287,8 @@ func (c *certification) note(v Verdict) {
 // leapable reports whether a local transaction that is being delivered may leap over the pending transaction at index
 // at.
 //
-// That transaction is a global transaction that cannot have reached its threshold yet, or it follows such a
-// transaction. All members know that the global transaction is pending, regardless of the votes that they have
+// It may if the pending transaction is a global transaction that cannot have reached its threshold yet, or follows such
+// a transaction. All members then know that the global transaction is pending, regardless of the votes that they have
 // received.
 func (g *group) leapable(x *delivery, at int) bool { return at >= g.firstLeapable(x) }
 
@@ -307,9 +308,9 @@ func (g *group) firstLeapable(x *delivery) int {
 }
 
 // place returns the index in pending at which a transaction that has passed is inserted. A global transaction goes to
-// the end. A local transaction goes to the leftmost index where it conflicts with none of the transactions that it
-// leaps over. Certification has found that none of them writes a row that it has read. They must not read or write a
-// row that it writes either.
+// the end. A local transaction goes to the lowest index where it conflicts with none of the transactions that it leaps
+// over. Certification has found that none of them writes a row that it has read. place checks that none of them reads
+// or writes a row that it writes.
 func (g *group) place(x *delivery) int {
 	at := len(g.pending)
 	if x.global() || g.r.threshold == 0 {

@@ -7,9 +7,12 @@ import (
 )
 
 var (
-	sameState     = invariant.New("sdur.same-state", "members of a group that have come to the same time of its log have delivered as many transactions and ticks")
-	countersGrow  = invariant.New("sdur.counters-grow", "the delivery counter, the snapshot counter and the horizon of a member never go back")
-	completedLess = invariant.New("sdur.completed", "no more transactions complete than were delivered, and those that are pending have not")
+	sameState = invariant.New("sdur.same-state",
+		"members of a group with the same horizon have delivered the same number of transactions and ticks")
+	countersGrow = invariant.New("sdur.counters-grow",
+		"a member's delivery counter, snapshot counter and horizon never decrease")
+	completedLess = invariant.New("sdur.completed",
+		"the completed and pending transactions of a group together never exceed its deliveries")
 )
 
 type timeOf struct {

@@ -16,7 +16,7 @@ import (
 type coordinator struct {
 	// leaders are the latest known leaders of the groups, by shard; term 0 means unknown.
 	leaders []tenure
-	// suspect marks nodes that have not answered a read in time and have sent no message since.
+	// suspect marks nodes that have not answered a read in time and have sent no message after that.
 	suspect []bool
 	// open are the transactions that have not ended in all their groups, by number. next is the number of the next
 	// transaction, and all transactions below done have ended.
@@ -155,9 +155,9 @@ func (r *Replica) askAll(x *transaction) {
 	}
 }
 
-// terminate performs the remaining steps once the procedure has finished: it submits the transaction to its groups. A
-// transaction that only reads at a timestamp has seen a state of the database, and needs no certification. All others
-// need it. This includes a procedure that fails, since the state that it has read may never have existed.
+// terminate submits a transaction to its groups once its procedure has finished. A transaction that reads at a
+// timestamp (cut) has seen a consistent state of the database, and needs no certification. All others are certified,
+// even if their procedure failed, since the state that they have read may never have existed.
 func (r *Replica) terminate(x *transaction) {
 	_, err := x.task.Result()
 	// An undeclared access fails in every state, and a failure without reads depends on no state.
@@ -199,7 +199,8 @@ func (r *Replica) terminate(x *transaction) {
 // aborted.
 func (r *Replica) gatherWrites(x *transaction) bool {
 	writes := x.task.Writes().Entries()
-	// seesAll can delay termination. The procedure has then gathered its writes before, and must not submit them twice.
+	// If seesAll has delayed termination, an earlier call has already gathered the writes. They must not be submitted
+	// twice.
 	for _, p := range x.parts {
 		p.writes = nil
 	}
@@ -220,7 +221,7 @@ func (r *Replica) gatherWrites(x *transaction) bool {
 }
 
 // seesAll reports whether a global transaction has a snapshot of each of its groups, which determines the concurrent
-// transactions. It asks groups that are only written for a snapshot.
+// transactions. It requests a snapshot from groups in which the transaction only writes.
 func (r *Replica) seesAll(x *transaction) bool {
 	for _, p := range x.parts {
 		if !p.seen {
@@ -329,7 +330,7 @@ func (r *Replica) submit(x *transaction, p *part) {
 	r.send(l.node, m)
 }
 
-// answer handles a group's answer about a transaction. The first answer has the transaction's outcome.
+// answer handles a group's answer about a transaction. The first answer contains the transaction's outcome.
 func (r *Replica) answer(m *Answer) {
 	x := r.open[m.Number]
 	// The transaction may have ended already: a new leader answers repeated submissions again.
@@ -340,7 +341,7 @@ func (r *Replica) answer(m *Answer) {
 	if p == nil || !p.open {
 		return
 	}
-	// The client receives the outcome as early as the anchor knows it, although that answer may not be final.
+	// The client receives the outcome as soon as the anchor knows it, even if the anchor's answer is not final.
 	if !x.answered {
 		r.conclude(x, m.Verdict)
 	}

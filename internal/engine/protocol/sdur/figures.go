@@ -9,27 +9,27 @@ var figures = []protocol.Figure{
 	protocol.TransactionsCoordinated,
 	{
 		Name: "locals", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutTransactions,
-		Doc: "Transactions of one group submitted.",
+		Doc: "Single-group transactions submitted.",
 	},
 	{
 		Name: "globals", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutTransactions,
-		Doc: "Transactions of several groups submitted.",
+		Doc: "Multi-group transactions submitted.",
 	},
 	{
 		Name: "read_only", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutTransactions,
-		Doc: "Transactions that write nothing, read on a cut.",
+		Doc: "Read-only transactions, which read at a cut.",
 	},
 	{
 		Name: "conflicts", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutConflicts,
-		Doc: "Transactions that certification aborted as a leader.",
+		Doc: "Transactions that certification aborted while the node was the leader.",
 	},
 	{
 		Name: "false_positives", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutConflicts,
-		Doc: "Transactions that certification aborted because of a collision in a filter alone.",
+		Doc: "Transactions that certification aborted only because of a collision in a filter.",
 	},
 	{
 		Name: "too_old", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutConflicts,
-		Doc: "Transactions aborted because their snapshot is older than the history that is kept.",
+		Doc: "Transactions aborted because their snapshot is older than the retained history.",
 	},
 	{
 		Name: "prevented", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutConflicts,
@@ -37,15 +37,15 @@ var figures = []protocol.Figure{
 	},
 	{
 		Name: "leap_tries", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutConflicts,
-		Doc: "Local transactions delivered when there was a global one to leap over.",
+		Doc: "Local transactions delivered when there was a global transaction to leap over.",
 	},
 	{
 		Name: "leaps", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutConflicts,
-		Doc: "Local transactions that leapt over global ones.",
+		Doc: "Local transactions that leapt over global transactions.",
 	},
 	{
 		Name: "waits_behind_globals", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutConflicts,
-		Doc: "Local transactions that passed certification and waited for global ones.",
+		Doc: "Local transactions that passed certification and waited for global transactions.",
 	},
 	{Name: "votes", Kind: protocol.Counter, Unit: "messages", Topic: protocol.AboutLogs, Doc: "Votes sent."},
 	{
@@ -55,7 +55,7 @@ var figures = []protocol.Figure{
 	protocol.LogEntries,
 	{
 		Name: "ticks", Kind: protocol.Counter, Unit: "entries", Topic: protocol.AboutLogs,
-		Doc: "Entries added to a log for the passing of time alone.",
+		Doc: "Entries added to a log only to record that time has passed.",
 	},
 	{
 		Name: "terms", Kind: protocol.Counter, Unit: "terms", Topic: protocol.AboutRecovery,
@@ -71,6 +71,6 @@ var figures = []protocol.Figure{
 	},
 	{
 		Name: "pending", Kind: protocol.Gauge, Unit: "transactions", Topic: protocol.AboutConflicts,
-		Doc: "Transactions delivered to the node's groups and not ended.",
+		Doc: "Transactions delivered to the node's groups that have not ended.",
 	},
 }

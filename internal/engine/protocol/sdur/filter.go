@@ -13,8 +13,8 @@ const probes = 7
 // hashOf returns the hash that identifies row k in certification.
 func hashOf(k txn.Key) uint64 { return store.DigestRow(k, nil) }
 
-// markOf returns the hash that represents all scans and writes in key group's unit, a group of rows with ordered keys.
-// The complement keeps it apart from the hash of a row.
+// markOf returns the hash that stands for all scans and writes in a group of rows with ordered keys: the group that
+// contains key group. It is a complement, so that it differs from the hashes of rows.
 func markOf(group txn.Key) uint64 { return ^hashOf(group.Unit()) }
 
 // bit returns the index of the i-th bit of hash h in a filter of size bits.
@@ -49,7 +49,7 @@ func (b bloom) has(h uint64, size int) bool {
 // filters is in one word, so that a lookup checks 64 filters together.
 type filters struct {
 	size   int        // bits of a filter
-	blocks [][]uint64 // by number modulo 64 times their count, each of size words
+	blocks [][]uint64 // a ring of blocks of 64 filters; a block has size words
 	last   uint64
 }
 

@@ -22,13 +22,13 @@ const (
 	commandPrevent
 )
 
-// group is this node's member of a group of servers that keep one shard: a partition in the paper.
+// group is this node's membership in the group of servers that store one shard, a partition in the paper.
 type group struct {
 	*raftgroup.Member
 	r *Replica
 	state
 	leader
-	// empty is set while this member, of a new incarnation, has not received the group's rows.
+	// empty is set in a new incarnation until it has received the group's rows.
 	empty bool
 	// oldest is the timestamp before which row versions may be missing.
 	oldest uint64
@@ -40,13 +40,13 @@ type group struct {
 
 // leader is the state that a group's leader keeps outside the log during its term.
 type leader struct {
-	// early are votes for transactions that this group has not delivered.
+	// early are votes of other groups on transactions that this group has not delivered.
 	early map[raftgroup.Name][]*Vote
 	// demands are the groups that demand a vote, which must be in the log before it is sent.
 	demands map[raftgroup.Name][]int
 }
 
-// delivery is a delivered transaction that has not completed, or whose outcome is not in the log.
+// delivery is a delivered transaction that has not completed yet, or whose outcome is not in the log yet.
 type delivery struct {
 	Update
 	footprint
@@ -62,13 +62,13 @@ type delivery struct {
 	// completed is the transaction's position among the completed transactions, from 1; 0 if it is pending.
 	completed uint64
 
-	// at is the index of its filters in unfinished. readFilter and writeFilter are separate filters for transactions that
-	// may leap over it, or nil until they are needed.
+	// at is the index of the transaction's filters in unfinished. readFilter and writeFilter are separate filters of its
+	// sets. They are compared with transactions that may leap over it, and nil until they are needed.
 	at                      uint64
 	readFilter, writeFilter bloom
 
 	// At the leader, votes are the participants' votes in the order of Participants. since is the time when the leader
-	// started to collect them or last demanded them.
+	// started to collect the votes or last demanded them.
 	votes []ending
 	since time.Duration
 }
@@ -108,7 +108,7 @@ func newGroup(r *Replica, shard int) *group {
 	return g
 }
 
-// count increments a counter at the leader, so that an event at all members counts once.
+// count increments a counter only at the leader, so that an event that occurs at all members is counted once.
 func (g *group) count(n *int64) {
 	if g.Serving {
 		*n++
@@ -141,7 +141,7 @@ func (g *group) Entry(batch []byte) []byte {
 func (g *group) Apply(entry []byte) {
 	r := codec.NewReader(entry)
 	clock := r.Uvarint()
-	// Every later entry has a larger time, so no later delivery gets a timestamp up to the horizon.
+	// Every later entry has a larger timestamp, so no later delivery gets a timestamp at or below the horizon.
 	g.horizon = max(g.horizon, clock)
 	g.r.clock.See(clock)
 	if r.Len() == 0 {
@@ -204,8 +204,8 @@ func (g *group) deliver(x *delivery) {
 	g.pending = slices.Insert(g.pending, at, x)
 	g.unfinished.add(x)
 	if x.global() {
-		// Floor is the latest snapshot that the transaction has read in any group. Its timestamp must be later than the
-		// transactions that it has read from.
+		// Floor is the largest timestamp of the snapshots that the transaction has read. The transaction's own timestamp must
+		// be larger.
 		x.earliest = max(x.earliest, x.Floor+1)
 		g.globals[x.name] = x
 		if g.Serving {
@@ -221,8 +221,8 @@ func (g *group) deliver(x *delivery) {
 	}
 }
 
-// missed reports whether a local transaction has read a row of a transaction that it could leap over and does not. Only
-// the faulty variant overtaking calls it.
+// missed reports whether a local transaction has read a row that is written by a transaction which it could leap over,
+// but does not. Only the faulty variant overtaking calls it.
 func (g *group) missed(x *delivery, at int) bool {
 	for _, p := range g.pending[min(at, g.firstLeapable(x)):at] {
 		for _, h := range x.reads {
@@ -285,12 +285,12 @@ func (g *group) complete() {
 	g.pace()
 }
 
-// finish gives a transaction the next position of the completed transactions, and installs its writes if it commits.
+// finish gives a transaction the next position among the completed transactions, and installs its writes if it commits.
 func (g *group) finish(x *delivery) {
 	g.completed++
 	x.completed = g.completed
 	g.history.add(g.completed, x.footprint)
-	// The log already contains the abort, so certification ignores this footprint from here on.
+	// The log already contains the abort, so certification ignores this footprint from now on.
 	if x.gone() {
 		g.history.remove(g.completed)
 	}
@@ -298,7 +298,8 @@ func (g *group) finish(x *delivery) {
 	case x.logged:
 		delete(g.globals, x.name)
 	case !x.global():
-		// A local timestamp above all completed ones keeps timestamps in the order of conflicts, which cuts rely on.
+		// A local transaction gets a timestamp above those of all completed transactions. Timestamps then agree with the
+		// order of conflicts, which reads at a cut rely on.
 		x.verdict, x.timestamp = Commit, max(x.earliest, g.last+1)
 	}
 	if x.verdict == Commit {
@@ -369,7 +370,7 @@ func (g *group) applyPrevent(n raftgroup.Name) {
 }
 
 // Step implements raftgroup.Machine. A new leader has applied all entries before its term. It sends its group's votes
-// to the other groups and asks for theirs. It logs decisions that are not in the log.
+// to the other groups and asks for their votes. It also logs decisions that are not in the log yet.
 func (g *group) Step(leads bool) {
 	g.leader = leader{}
 	if !leads {
@@ -409,11 +410,11 @@ func (g *group) Serve(from geo.NodeID, m protocol.Message) {
 	}
 }
 
-// submit appends a transaction to the batch for the log. An earlier leader may have delivered it already if the
-// coordinator has submitted it before.
+// submit appends a transaction to the batch for the log. If the coordinator has submitted it before, an earlier leader
+// may already have delivered it.
 //
-// The outcome of such a transaction is still known. Only the coordinator's Done number removes it, and that number
-// arrives after this message over the same link.
+// The outcome of a transaction that was delivered earlier is still stored. Only the coordinator's Done number removes
+// it. A Done number above the transaction's is sent after this message, over the same link.
 func (g *group) submit(n raftgroup.Name, m *Submit) {
 	g.r.clock.See(m.Floor)
 	// Only a repeated submission can be in the log already; first submissions skip the lookups.

@@ -8,10 +8,12 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// tolerates is Engine.Tolerates: any regions without which every group has a majority. Groups elect leaders, and settle
-// the transactions of lost coordinators. From then on a transaction reads, is delivered by majorities, collects votes
-// and learns its outcome. It waits as long for the transactions before it. In addition, it may ask a lost member first,
-// and wait for another transaction that does so.
+// tolerates is Engine.Tolerates. The database tolerates the loss of any regions without which every group has a
+// majority. It settles once groups have elected leaders and settled the transactions of lost coordinators.
+//
+// After that, a transaction reads, is delivered by majorities, collects votes and receives its outcome. It may wait as
+// long for the transactions before it. In addition, it may first send a read to a lost member, and wait for another
+// transaction that has done the same.
 func tolerates(t *geo.Topology, p protocol.Params) protocol.Tolerance {
 	s, rtt := raftgroup.Tolerates(t, t.Placed()), t.LongestRTT()
 	s.Settles = raftgroup.Settles(p.Duration("election"), p.Duration("recovery"), rtt)
@@ -19,12 +21,12 @@ func tolerates(t *geo.Topology, p protocol.Params) protocol.Tolerance {
 	return s
 }
 
-// law is Engine.Law, for a transaction that reads the rows that it writes. It adds the client's hop, a round trip to
-// the farthest of the nearest members of its groups to read, and termination. With one group, termination is a round
-// trip to its leader, and the leader's round trip to a majority. With several groups, the leader that is nearest to the
-// coordinator must deliver the transaction and the threshold's ticks after it. It must also receive the votes of all
-// other groups before it answers. Where leaders depend on the partition, or coordinator and leader may be the same
-// node, law is the mean.
+// law is Engine.Law, for a transaction that reads the rows that it writes. The latency is the sum of the client's round
+// trip, the reads, and termination. The reads take a round trip to the nearest member of each group, in parallel. With
+// one group, termination is a round trip to its leader, and the leader's round trip to a majority. With several groups,
+// the leader that is nearest to the coordinator must deliver the transaction and the threshold's ticks after it. It
+// must also receive the votes of all other groups before it answers. law returns the mean over all coordinators in the
+// client's region, since the distance to the leaders may differ between them.
 func law(t *geo.Topology, p protocol.Params, c geo.Region, homes []geo.Region) time.Duration {
 	if len(homes) == 0 {
 		homes = []geo.Region{c}
@@ -48,7 +50,7 @@ func law(t *geo.Topology, p protocol.Params, c geo.Region, homes []geo.Region) t
 	return t.RTT(c, c) + sum/time.Duration(t.Partitions*t.Replicas)
 }
 
-// termination is the time from a coordinator's submission of a transaction to the answer.
+// termination returns the time from a coordinator's submission of a transaction to the answer.
 func termination(t *geo.Topology, p protocol.Params, l *geo.Layout, node geo.NodeID, groups []int) time.Duration {
 	leader := func(group int) geo.NodeID { return l.Group(group).Leader }
 	anchor := groups[0]

@@ -42,10 +42,10 @@ type View uint8
 const (
 	// Newest is the newest state of the member. The transaction reads the group in this snapshot from then on.
 	Newest View = iota + 1
-	// Same is the state at Snapshot.At, the snapshot of an earlier read. It may also contain transactions that have
-	// completed since then with smaller timestamps than an earlier transaction. Certification treats these as concurrent,
-	// so it aborts a transaction that has read their writes. The abort is unnecessary if the rows were not read before
-	// these transactions completed.
+	// Same is the state at Snapshot.At, the snapshot of an earlier read. It may also contain transactions that completed
+	// after that read with timestamps up to Snapshot.At. Certification treats these as concurrent, so it aborts a
+	// transaction that has read their writes. The abort is unnecessary if the rows were not read before these transactions
+	// completed.
 	Same
 	// Cut is the state at timestamp Snapshot.At, which is the same in all groups.
 	Cut
@@ -129,7 +129,7 @@ func (m *Rows) String() string {
 // Update is a transaction's part in a group. The coordinator submits it, and the group's log delivers it.
 type Update struct {
 	ID txn.ID
-	// Done is the lowest number of the coordinator's transactions that have not ended: see raftgroup.Endings.
+	// Done is the lowest number of a transaction of the coordinator that has not ended: see raftgroup.Endings.
 	Done uint64
 	// Snapshot is the snapshot in which the transaction has read the group.
 	Snapshot Snapshot
@@ -307,7 +307,7 @@ type Answer struct {
 	Group   int
 	Number  uint64
 	Verdict Verdict
-	// Final says that the group has nothing more to do with the transaction.
+	// Final is set in the group's last answer about the transaction.
 	Final bool
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/protocoltest"
 )
 
-// sampleMessages has every kind of message, empty and full.
+// sampleMessages returns messages of every kind, with and without content.
 func sampleMessages() map[string]protocol.Message {
 	k, ordered := simload.Key(300), simload.GroupKey(3, 9)
 	writes := []txn.WriteEntry{{Key: k, Value: []byte("v")}, {Key: ordered, Deleted: true}}

@@ -43,7 +43,8 @@ func (g *group) answerRead(q *waitingRead) bool {
 		g.r.env.Mark(readBeforeJoining)
 		return false
 	case q.View == Newest:
-		// The member chooses the snapshot: its whole applied state. Later reads of the group repeat it.
+		// The member chooses its newest state as the snapshot. The transaction's later reads of this group name the same
+		// snapshot.
 		at, a.Snapshot = store.Newest, Snapshot{g.completed, g.last}
 	case g.r.mistake == newestCut && q.View == Cut:
 		at = store.Newest
@@ -78,11 +79,11 @@ func (g *group) wakeReads() {
 }
 
 // trim discards row versions that were replaced more than keptBehind before the closed timestamps of all of the node's
-// groups. A transaction that is pending for long stops the closed timestamp and thereby keeps these versions: reads of
-// earlier timestamps may still arrive.
+// groups. A transaction that stays pending for a long time stops the closed timestamp, and thereby preserves old
+// versions. This is needed because reads at earlier timestamps may still arrive.
 func (r *Replica) trim() {
 	enough := r.trimmed + uint64(protocol.Shrunk(r.node.Shrink, keptBehind)) + uint64(closeEvery)
-	// delivered is at least closed and needs no loop over the pending transactions
+	// delivered is never below closed, and needs no loop over the pending transactions.
 	if r.least((*group).delivered) <= enough {
 		return
 	}

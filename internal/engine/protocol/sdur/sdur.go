@@ -1,42 +1,46 @@
-// Package sdur is a database that executes transactions close to their clients, on snapshots and without locks, and
-// certifies them at their end. It is scalable deferred update replication (Sciascia, Pedone and Junqueira, DSN 2012).
-// It has the delays and the reordering for wide-area networks (Sciascia and Pedone, DSN 2013).
+// Package sdur implements scalable deferred update replication (Sciascia, Pedone and Junqueira, DSN 2012), with the
+// delays and the reordering for wide-area networks (Sciascia and Pedone, DSN 2013). Transactions execute close to their
+// clients, on snapshots and without locks, and are certified when they end.
 //
-// A partition of the paper is a shard, a cell of the layout. Its servers are a Raft group, whose log is the paper's
-// atomic broadcast in the partition (package raftgroup). The layout determines where the servers are. With most servers
-// of each partition in one region, and a different region for each partition, it is WAN 1. With a server in each region
-// it is WAN 2.
+// A partition in the paper is a shard here, a cell of the layout. Its servers form a Raft group, whose log is the
+// paper's atomic broadcast in the partition (package raftgroup). The layout determines where the servers are. The
+// paper's deployment WAN 1 has most servers of each partition in one region, which differs between partitions. WAN 2
+// has a server of each partition in every region.
 //
-// A transaction runs as a task.Task at its coordinator (coordinator.go). It reads each group in one snapshot, which the
-// nearest member chooses at the first read, and buffers its writes (reads.go). Then the coordinator submits its part in
-// each group to the group's leader, which puts it into the log. The part has hashes of the rows read, scans as ranges,
-// and writes in full. A transaction of one group is local, all others are global.
+// A transaction runs as a rerun.Task at its coordinator (coordinator.go). It reads each group in one snapshot, which
+// the nearest member chooses at the first read, and buffers its writes (reads.go). Then the coordinator submits its
+// part in each group to the group's leader, which puts it into the log. The part contains hashes of the rows read, the
+// scanned ranges, and the complete writes. A transaction of one group is local, all others are global.
 //
-// Delivered transactions are certified (certify.go): a transaction passes unless a transaction that was delivered
-// before it, and is not in its snapshot, has written a row that it has read. Groups may deliver global transactions in
-// different orders, so their writes must not intersect the reads or writes of the other transactions either. Sets are
-// compared by Bloom filters of the last transactions (filter.go). For scans, the filters find the transactions that
-// write in the scanned group of rows. Their keys, which are kept next to the filters, decide whether a written row lies
-// in the range: an inserted row conflicts like a changed row.
+// Delivered transactions are certified (certify.go): a transaction fails if it has read a row that a concurrent
+// transaction wrote. A transaction is concurrent if it was delivered earlier and is not in the snapshot. Groups may
+// deliver global transactions in different orders, so the writes of a global transaction must not intersect the reads
+// or writes of concurrent transactions either.
+//
+// Sets are compared with Bloom filters of the last transactions (filter.go). For scans, the filters find the
+// transactions that write in the scanned group of rows. The written keys, which are kept next to the filters, decide
+// whether a written row lies in the range. An inserted row therefore conflicts like a changed row.
 //
 // A transaction that has passed is pending until all transactions before it have completed. A global transaction is
 // also pending until all its groups have voted (votes.go). Leaders send their votes to each other, and put the outcome
-// into their logs. The outcome is certain earlier, since votes follow from logs, so a leader answers and continues
-// immediately. A group demands another group's missing votes. A group that has not delivered the transaction then votes
-// through its log to abort it.
+// into their logs. The outcome is certain before that, because votes follow from logs, so a leader answers and
+// continues immediately. If a vote stays missing, the waiting group demands it. A group that has not delivered the
+// transaction then votes to abort it, through its log.
 //
 // With a reordering threshold, a global transaction completes at the earliest when that number of transactions has been
 // delivered after it. Until then all members know that it is pending, so a local transaction can leap over it. The
-// local transaction moves to the leftmost place where it conflicts with none of the transactions that it leaps over.
-// Certification has checked that it has read no row that any of the transactions before or after that place writes.
-// Otherwise the cycle of TestLeapsKeepAnOrder could close.
+// local transaction moves to the earliest position where it conflicts with none of the transactions that it leaps over.
+// Certification has checked that no pending transaction, before or after that position, writes a row that the local
+// transaction has read. Otherwise a cycle would be possible (TestLeapsKeepAnOrder).
 //
-// Transactions that write nothing need no certification if they read a state of the whole database. A snapshot of each
-// group is not such a state. Two groups may complete two global transactions in different orders, and two readers, each
-// in one group, would observe that. So transactions have timestamps that agree with the order of conflicts. A global
-// transaction has the latest timestamp of its groups' votes, a local transaction a later timestamp than all that have
-// completed before it. A reader reads at a closed timestamp: all transactions up to it have completed here. So all
-// readers see the same order; the price is that they may miss the latest answered transactions.
+// Read-only transactions need no certification if they read a consistent state of the whole database. The groups'
+// snapshots do not form such a state: two groups may complete two global transactions in different orders, and two
+// readers in different groups would observe that. Transactions therefore have timestamps that agree with the order of
+// conflicts. A global transaction has the latest timestamp of its groups' votes. A local transaction has a later
+// timestamp than all transactions that completed before it.
+//
+// A read-only transaction reads at a closed timestamp, at or below which all transactions have completed here. All
+// readers therefore see the same order, but may miss the most recent transactions that were already answered.
 package sdur
 
 import (
@@ -226,7 +230,7 @@ type Replica struct {
 	trimmed uint64
 
 	node raftgroup.Node
-	// groups are this node's members, by shard; nil for a shard that the node does not store.
+	// groups are the group memberships of this node, by shard; nil for a shard that the node does not store.
 	groups []*group
 	// members are the members of each group, ordered by their distance from this node.
 	members [][]geo.NodeID
@@ -309,8 +313,8 @@ func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
 	r.node.Finish()
 }
 
-// Replaced implements protocol.Rejoiner. Groups settle the transactions of the lost coordinator like those of a silent
-// coordinator: they demand each other's votes.
+// Replaced implements protocol.Rejoiner. Groups settle the transactions of a lost coordinator in the same way as those
+// of a silent one: they demand each other's votes.
 func (r *Replica) Replaced(n geo.NodeID, incarnation uint32) {
 	r.heard[n], r.suspect[n] = r.env.Now(), false
 	r.node.Replaced(n, incarnation)
@@ -348,7 +352,7 @@ func (r *Replica) handle(from geo.NodeID, m protocol.Message) {
 	}
 }
 
-// group returns this node's member of a group, or nil if the node is not a member or shard is out of range.
+// group returns this node's membership in a group, or nil if the node is not a member or shard is out of range.
 func (r *Replica) group(shard int) *group {
 	if shard >= len(r.groups) {
 		return nil
@@ -412,8 +416,8 @@ func (r *Replica) lookAround() {
 }
 
 // Pending implements protocol.Replica. It counts the open transactions of this node's clients, and the reads, pending
-// or undecided transactions and demands of its groups. A group adds 1 if it has not joined, has proposals in flight, or
-// has log entries that a live member has not received or that may still commit.
+// or undecided transactions and demands of its groups. A group counts as one more if it has not joined or has proposals
+// in flight. The same applies if a live member lacks log entries, or if entries may still commit.
 func (r *Replica) Pending() int {
 	n := len(r.open)
 	for _, g := range r.groups {

@@ -163,7 +163,7 @@ func TestFilters(t *testing.T) {
 	}
 }
 
-// Old versions are kept for pending transactions, whose versions may be older than later deliveries.
+// A pending transaction may commit with an early timestamp, so versions from before that timestamp are kept.
 func TestTrim(t *testing.T) {
 	second := uint64(time.Second)
 	g := &group{state: state{horizon: 100 * second, last: 50 * second, pending: []*delivery{{earliest: 7 * second}}}}
@@ -177,7 +177,7 @@ func TestTrim(t *testing.T) {
 	}
 }
 
-// Old versions are forgotten even where a group of the node has nothing to do, and whatever transactions read.
+// Old versions are discarded even if one of the node's groups is idle, for all values of parameter readOnly.
 func TestTrimBesideIdleGroup(t *testing.T) {
 	for _, readOnly := range []string{readOnlySnapshot, readOnlyCertified} {
 		e, replicas := recorded(options{})
@@ -202,8 +202,8 @@ func TestTrimBesideIdleGroup(t *testing.T) {
 	}
 }
 
-// A reader with a hint as its footprint may use any of the node's groups, so it reads at a time that all of them have
-// reached. A reader with an exact footprint waits for no group that it does not read.
+// A read-only transaction whose footprint is a hint may use any of the node's groups, so it reads at a timestamp that
+// all of them have closed. With an exact footprint, only the groups that it reads matter.
 func TestCutOfFootprint(t *testing.T) {
 	topology := simload.TwoRegions(1) // even rows belong to group 0, odd rows to group 1
 	at := func(horizon uint64) *group { return &group{state: state{horizon: horizon}} }
@@ -239,7 +239,7 @@ func recorded(o options) (*protocol.Engine, *[]*Replica) {
 	return &e, &replicas
 }
 
-// idle returns the replicas of two regions that have done nothing.
+// idle returns the replicas of a database with two regions that has executed no transactions.
 func idle(t *testing.T) []*Replica {
 	e, replicas := recorded(options{})
 	s := sim.New(sim.Config{
@@ -249,7 +249,7 @@ func idle(t *testing.T) []*Replica {
 	return *replicas
 }
 
-// A group that has something to propose is not idle.
+// A group with a command that waits to be proposed is not idle.
 func TestPendingCountsWhatIsToBeProposed(t *testing.T) {
 	r := idle(t)[0]
 	if n := r.Pending(); n != 0 {
@@ -275,8 +275,8 @@ func TestPreventedIsRefused(t *testing.T) {
 	}
 }
 
-// A scan with a limit has read all rows that it returned, including the last. Of two transactions that take the same
-// first row of a group, one commits.
+// A scan with a limit has read all rows that it returned, including the last. Of two transactions that remove the same
+// first row of a group, only one commits.
 func TestLastRowOfAScan(t *testing.T) {
 	topology := simload.TwoRegions(1)
 	s := sim.New(sim.Config{Topology: topology, Engine: Engine, Figures: protocoltest.Figures(t), Procedures: simload.Procedures, Seed: 1, Params: protocoltest.Params(t, Engine, nil), Costs: sim.DefaultCosts})
@@ -299,8 +299,8 @@ func TestLastRowOfAScan(t *testing.T) {
 	}
 }
 
-// A global transaction may have completed without its outcome in the log. A snapshot keeps it as such: only the log
-// reports its final outcome to its coordinator.
+// A global transaction may complete before its outcome is in the log. A snapshot contains such a transaction, because a
+// leader sends the final outcome to the coordinator only when the log contains it.
 func TestSnapshotOfCompletedGlobal(t *testing.T) {
 	replicas := idle(t)
 	from, to := replicas[0].groups[1], replicas[1].groups[1]
@@ -315,7 +315,8 @@ func TestSnapshotOfCompletedGlobal(t *testing.T) {
 	}
 }
 
-// Members whose log position has been discarded receive a snapshot, with rows, pending transactions and filters.
+// If the log entries that a member needs were discarded, the member receives a snapshot with rows, pending transactions
+// and filters.
 func TestSnapshots(t *testing.T) {
 	for name, given := range map[string]map[string]string{"default": nil, "reordered": {"reorderThreshold": "8", "tick": "2ms"}} {
 		t.Run(name, func(t *testing.T) {
@@ -369,7 +370,7 @@ func TestCountersOfAbortions(t *testing.T) {
 	}
 }
 
-// A quiet database remembers no transactions but the last of each coordinator, and nothing is pending.
+// An idle database stores only the outcomes of each coordinator's most recent transactions, and nothing is pending.
 func TestBoundedMemory(t *testing.T) {
 	topology := simload.ThreeRegions(2)
 	e, replicas := recorded(options{})
@@ -409,14 +410,14 @@ func TestBoundedMemory(t *testing.T) {
 	}
 }
 
-// timed sends transactions at their times.
+// timed is a client that submits transactions at given times.
 type timed struct {
 	env    protocol.ClientEnv
 	stream uint32
 	at     []time.Duration
 	ops    []string
 	ended  []txn.Status
-	last   time.Duration // when a transaction ended last
+	last   time.Duration // time of the last outcome
 }
 
 func (c *timed) Start() {
@@ -434,9 +435,9 @@ func (c *timed) Complete(o txn.Outcome) {
 }
 
 // Two global transactions that have no row in common are delivered in opposite orders in the two groups. Between them,
-// in each group, is a local transaction. It writes a row that the first has read, and has read a row that the second
-// writes. If a local transaction were certified only against transactions that it does not leap over, all four would
-// commit, in a cycle.
+// each group delivers a local transaction. It writes a row that the group's first global transaction has read, and has
+// read a row that the second writes. If a local transaction were certified only against transactions that it does not
+// leap over, all four would commit, in a cycle.
 func TestLeapsKeepAnOrder(t *testing.T) {
 	for name, tc := range map[string]struct {
 		engine *protocol.Engine
@@ -483,10 +484,10 @@ func TestLeapsKeepAnOrder(t *testing.T) {
 	}
 }
 
-// TestLeapersThatWaitAreCounted: a local transaction that leaps over a global transaction may still follow another one
-// that it arrived too late to leap over. Two local transactions leap over the first global transaction and do not wait.
-// The third arrives too late. The fourth leaps over the second global transaction, and waits for the first like the
-// third.
+// TestLeapersThatWaitAreCounted: a local transaction that leaps over one global transaction may still have to wait for
+// another one, if it arrived too late to leap over it. Two local transactions leap over the first global transaction
+// and do not wait. The third arrives too late. The fourth leaps over the second global transaction and, like the third,
+// waits for the first.
 func TestLeapersThatWaitAreCounted(t *testing.T) {
 	topology := simload.TwoRegions(1)
 	p := protocoltest.Params(t, Engine, map[string]string{"reorderThreshold": "2", "tick": "200ms"})
@@ -527,7 +528,7 @@ func TestDelayBeyondRecovery(t *testing.T) {
 	}
 }
 
-// A global transaction that is alone waits for the ticks of its threshold, as the law says.
+// A global transaction on an idle database waits for the ticks of its threshold, as the latency model predicts.
 func TestLawOfTheThreshold(t *testing.T) {
 	for name, topology := range map[string]*geo.Topology{
 		"2 regions": simload.TwoRegions(1), "3 regions": simload.ThreeRegions(1), "8 regions": simload.EightRegions(1),

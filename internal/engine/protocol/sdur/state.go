@@ -11,7 +11,7 @@ import (
 // state. The only exception is a leader, which knows the outcomes of some global transactions before its log contains
 // them.
 type state struct {
-	// deliveries is the paper's delivery counter, DC: of transactions and ticks.
+	// deliveries is the paper's delivery counter, DC: the number of delivered transactions and ticks.
 	deliveries uint64
 	// completed is the paper's snapshot counter, SC: the number of transactions that have passed and completed. It
 	// includes transactions that another group has aborted.
@@ -27,7 +27,7 @@ type state struct {
 	globals    map[raftgroup.Name]*delivery
 	history    window
 	unfinished unfinished
-	// ended are the transactions that have completed or were rejected.
+	// ended are the transactions completed, with an outcome that is not in the log or were rejected.
 	ended raftgroup.Endings[ending]
 	// prevented are the transactions in ended that this group voted to abort before their delivery.
 	prevented map[raftgroup.Name]bool
@@ -98,7 +98,7 @@ func (g *group) Snapshot() []byte {
 	return g.AppendRows(raftgroup.AppendNames(b, g.prevented), g.r.store)
 }
 
-// Restore implements raftgroup.Machine. It replaces the state and the rows by the content of a snapshot.
+// Restore implements raftgroup.Machine. It replaces the state and the rows with the content of a snapshot.
 func (g *group) Restore(data []byte) {
 	r := codec.NewReader(data)
 	g.state = newState(g.r)

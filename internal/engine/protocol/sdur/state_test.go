@@ -9,7 +9,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/protocoltest"
 )
 
-// A group's snapshot has all that its log has made of its entries.
+// A group's snapshot contains the complete state that the group's log has produced.
 func TestSnapshotOfTheWholeState(t *testing.T) {
 	replicas := idle(t)
 	from, to := replicas[0].groups[1], replicas[1].groups[1]

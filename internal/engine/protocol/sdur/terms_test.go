@@ -29,13 +29,13 @@ func heard(t *testing.T) (*Replica, *listener) {
 	return r, l
 }
 
-// groupRange is rows of a group without the last.
+// groupRange returns the range of rows from to to-1 of a group.
 func groupRange(group uint64, from, to uint8) txn.Range {
 	return txn.Range{From: simload.GroupKey(group, from), To: simload.GroupKey(group, to)}
 }
 
-// A concurrent transaction must not write into a scanned range. If the transaction is global, concurrent transactions
-// must not have scanned its writes either.
+// A concurrent transaction must not write into a range that the certified transaction has scanned. If the certified
+// transaction is global, concurrent transactions must not have scanned its writes either.
 func TestCertificationOfScans(t *testing.T) {
 	writes := func(keys ...txn.Key) (all []txn.WriteEntry) {
 		for _, k := range keys {
@@ -102,7 +102,8 @@ func TestScansAsFarAsTheyLooked(t *testing.T) {
 	}
 }
 
-// A member answers reads of the states that it has.
+// A member answers a read once it has reached the requested state. If it has discarded that state, it answers that the
+// read is too old.
 func TestReadsOfStates(t *testing.T) {
 	for name, tc := range map[string]struct {
 		m               Read
@@ -131,7 +132,7 @@ func TestReadsOfStates(t *testing.T) {
 	}
 }
 
-// The leader of the latest term is the current leader, in any order of messages. Rows count in the round of their
+// The leader of the latest term is the current leader, in any order of messages. Rows count only in the round of their
 // request. A node without rows does not read from itself.
 func TestCoordinatorsView(t *testing.T) {
 	r, _ := heard(t)

@@ -8,7 +8,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/blocks/raftgroup"
 )
 
-// await starts to collect the votes on a transaction, with this group's vote and the early votes.
+// await starts to collect the votes on a transaction. It counts this group's vote and the votes that arrived early.
 func (g *group) await(x *delivery) {
 	x.votes, x.since = make([]ending, len(x.Participants)), g.r.env.Now()
 	g.r.tickLater()
@@ -104,8 +104,8 @@ func appendEnding(b []byte, e ending) []byte {
 
 func readEnding(r *codec.Reader) ending { return ending{readVerdict(r, Commit), r.Uvarint()} }
 
-// asked answers another group that asks for this group's vote. If this group has not delivered the transaction, only a
-// demand makes it vote: to abort, through its log.
+// asked answers another group's request for this group's vote. If this group has not delivered the transaction, only a
+// demand makes it vote. It then votes to abort, through its log.
 func (g *group) asked(by int, n raftgroup.Name, want Request) {
 	if x := g.globals[n]; x != nil {
 		m := &Vote{Of: n, Verdict: Commit, Timestamp: x.earliest}
@@ -124,7 +124,8 @@ func (g *group) asked(by int, n raftgroup.Name, want Request) {
 	// the delivery.
 	case forgotten || want != Demand:
 	default:
-		// The vote must be in the log before it is sent, or a later delivery could commit. One command serves all demands.
+		// The vote must be in the log before it is sent. Otherwise a later delivery of the transaction could still pass. One
+		// command serves all demands.
 		if g.demands[n] = append(g.demands[n], by); len(g.demands[n]) == 1 {
 			g.Batch = n.AppendTo(append(g.Batch, commandPrevent))
 		}

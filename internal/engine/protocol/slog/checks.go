@@ -5,8 +5,9 @@ import (
 )
 
 var (
-	noCircle = invariant.New("slog.no-circle", "no transactions wait for each other's locks in a circle")
-	oneOrder = invariant.New("slog.one-order", "two multi-home transactions are in the same order wherever they meet in a row's queue")
+	noCircle = invariant.New("slog.no-circle", "no transactions wait for each other's locks in a cycle")
+	oneOrder = invariant.New("slog.one-order",
+		"two multi-home transactions have the same order in all row queues that contain both")
 )
 
 // Check implements protocol.Checked. The orderer's log is one of the node's logs, so Node.Check includes it.

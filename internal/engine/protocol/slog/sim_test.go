@@ -20,7 +20,7 @@ func TestSerializable(t *testing.T) {
 	protocoltest.Serializable(t, slog.Engine, nil, 4)
 }
 
-// Links between regions fail and recover at random.
+// The database stays correct while links between regions fail and recover at random.
 func TestCuts(t *testing.T) {
 	protocoltest.Cuts(t, slog.Engine, nil, 6)
 }
@@ -40,7 +40,7 @@ func TestLaw(t *testing.T) {
 	protocoltest.Law(t, slog.Engine, nil)
 }
 
-// Extreme values of parameters and topologies.
+// The database works with extreme values of parameters and with topologies of unusual shape.
 func TestShapes(t *testing.T) {
 	protocoltest.Shapes(t, slog.Engine, []map[string]string{
 		nil,
@@ -60,7 +60,7 @@ func TestOrdererLost(t *testing.T) {
 	simload.Fill(topology, 100, 50, s.Store)
 	load := simload.Add(s, 1, 1, simload.Load{
 		Clients: 20, Until: 6 * time.Second,
-		// Rows with region b as their home: rows of region a stop with its first node.
+		// Use rows whose home is region b: transactions on rows of region a stop with the first node of region a.
 		Next: func(r *rand.Rand) string { return fmt.Sprintf("a%d+1", 1+2*r.IntN(50)) },
 	})
 	s.At(time.Second, func() { s.Crash(0) })

@@ -1,9 +1,11 @@
 // Package slog implements SLOG (Ren, Li, Abadi: SLOG: Serializable, Low-latency, Geo-replicated Transactions, VLDB
 // 2019). Every row has a home region. A single-home transaction commits in its home region, in the order of that
-// region's local log, without waiting for other regions. Only multi-home transactions need a global order. A log in the
-// first region assigns it. Each home then appends a lock-only part of the transaction to its local log, in the global
-// order. A region executes a multi-home transaction when the parts of all homes hold their locks. All local logs
-// contain the parts in the same order, so lock queues cannot deadlock.
+// region's local log, without waiting for other regions.
+//
+// Only multi-home transactions need a global order, which a log in the first region assigns. Each home then appends a
+// lock-only part of the transaction to its local log, in the global order. A region executes a multi-home transaction
+// when the parts of all homes hold their locks. All local logs contain the parts in the same order, so lock queues
+// cannot deadlock.
 //
 // Package locallog provides local logs, forwarding and execution; this package adds the multi-home orderer.
 package slog
@@ -229,11 +231,12 @@ func decode(kind uint8, body []byte, procs *txn.Registry) (protocol.Message, err
 }
 
 // law is Engine.Law. Every transaction takes the client's round trip to its node. A single-home transaction is
-// forwarded if its home is another region, waits for a batch of the home's local log, and returns in that log. A
-// multi-home transaction waits for the orderer's batch and receives its position in the first region. The orderer sends
-// the position to the transaction's homes, and each home puts its part into a batch of its local log. The slowest of
-// these logs determines the latency. With replicated home logs, the home logs take the transaction from the orderer's
-// log, without another batch but with a majority.
+// forwarded if its home is another region, waits for a batch of the home's local log, and returns in that log.
+//
+// A multi-home transaction waits for the orderer's batch and receives its position in the first region. The orderer
+// sends the position to the transaction's homes, and each home puts its part into a batch of its local log. The slowest
+// of these logs determines the latency. With replicated home logs, the home logs take the transaction from the
+// orderer's log: this needs no other batch, but a majority of each home log.
 func law(t *geo.Topology, p protocol.Params, c geo.Region, homes []geo.Region) time.Duration {
 	d := t.RTT(c, c)
 	if len(homes) <= 1 {

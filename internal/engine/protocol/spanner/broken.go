@@ -17,16 +17,15 @@ const (
 // Faulty variants with plausible defects. They are in no table of engines; they test that the checks find such defects
 // (package broken).
 var (
-	// ReleasedAtPrepare gives up a transaction's locks when it is prepared, before it is committed.
+	// ReleasedAtPrepare releases a transaction's locks when it is prepared, before it is committed.
 	ReleasedAtPrepare = mistaken("spanner-released-at-prepare", earlyRelease)
 	// CommittedAtFirstVote commits when the first group has prepared, without waiting for the other groups.
 	CommittedAtFirstVote = mistaken("spanner-committed-at-first-vote", earlyCommit)
-	// LostResolution takes the commitment of a transaction that was prepared under another leaseholder for its
-	// abortion.
+	// LostResolution aborts a committed transaction in a group whose leaseholder has changed after the preparation.
 	LostResolution = mistaken("spanner-lost-resolution", lostResolution)
-	// StaleLease answers reads whether there may be another leaseholder or not.
+	// StaleLease answers reads even if another node may be the leaseholder.
 	StaleLease = mistaken("spanner-stale-lease", staleLease)
-	// EarlySnapshot reads the past before it is certain.
+	// EarlySnapshot answers snapshot reads before their timestamp is closed.
 	EarlySnapshot = mistaken("spanner-early-snapshot", earlySnapshot)
 )
 

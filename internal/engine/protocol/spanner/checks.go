@@ -12,9 +12,11 @@ import (
 )
 
 var (
-	closedGrows   = invariant.New("spanner.closed-grows", "the closed timestamp of a member, and its latest one, never go back")
-	preparedLater = invariant.New("spanner.prepared-later", "every prepared transaction has a later timestamp than the closed one")
-	exclusive     = invariant.New("spanner.exclusive", "who holds an exclusive lock of a row holds it alone")
+	closedGrows = invariant.New("spanner.closed-grows",
+		"a member's closed timestamp and latest timestamp never decrease")
+	preparedLater = invariant.New("spanner.prepared-later",
+		"the timestamp of every prepared transaction is above the closed timestamp")
+	exclusive = invariant.New("spanner.exclusive", "an exclusive lock on a row excludes all other locks on the row")
 )
 
 // Check implements protocol.Checked.

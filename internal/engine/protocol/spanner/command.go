@@ -6,8 +6,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/blocks/raftgroup"
 )
 
-// An entry of a group's log is the timestamp that it closes, 0 for none, and commands, each of which begins with its
-// kind.
+// An entry of a group's log consists of the timestamp that it closes, or 0, and a list of commands. Each command starts
+// with its kind.
 const (
 	// commandCommit commits a transaction of this group alone.
 	commandCommit = iota + 1
@@ -23,16 +23,16 @@ const (
 type effect struct {
 	name raftgroup.Name
 	id   txn.ID
-	done uint64 // the coordinator's: see ended
-	// timestamp is the commit timestamp, or its lower bound.
+	done uint64 // see Effects.Done
+	// timestamp is the commit timestamp, or the lower bound of the commit timestamp of a prepared transaction.
 	timestamp uint64
 	writes    []txn.WriteEntry
 
-	// The rest is about prepared transactions.
-	// reads are the ranges that the transaction has read and does not write.
+	// The remaining fields are only set for prepared transactions. reads are the ranges that the transaction has read and
+	// does not write.
 	reads        []txn.Range
 	anchor       int
-	participants []int // at the anchor
+	participants []int // only set at the anchor
 }
 
 func appendEffect(b []byte, kind uint8, e *effect) []byte {
@@ -56,7 +56,7 @@ func readEffect(r *codec.Reader, kind uint8) *effect {
 	return e
 }
 
-// resolution is what commandResolve says.
+// resolution is the content of commandResolve.
 type resolution struct {
 	name raftgroup.Name
 	done uint64

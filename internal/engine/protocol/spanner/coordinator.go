@@ -31,7 +31,7 @@ type coordinator struct {
 	next, done uint64
 }
 
-// tenure is a node and the term in which it is a leaseholder. Term 0 means that none is known.
+// tenure is a node and the term in which it is a leaseholder. Term 0 means that no leaseholder is known.
 type tenure struct {
 	node geo.NodeID
 	term uint64
@@ -94,7 +94,7 @@ type part struct {
 	writes     []txn.WriteEntry
 	timestamp  uint64
 
-	// try is the number of repeated snapshot requests, at the time of the last request.
+	// try is the number of retries of the snapshot request. at is the time of the last request.
 	try int
 	at  time.Duration
 }
@@ -171,7 +171,7 @@ func (r *Replica) run(x *transaction) {
 		}
 		p.needs = append(p.needs, *n)
 	}
-	// Only then can the leaseholder drop the locks with its answer: nothing else will be read or written.
+	// The leaseholder may drop the locks with its answer only if the transaction will read and write nothing else.
 	x.parts[0].last = x.round == 1 && len(x.parts) == 1 && x.t.Exact && !r.interactive && r.procedures.ReadsOnly(x.t)
 	for _, p := range x.parts {
 		if p.open == toRead {
@@ -186,7 +186,7 @@ func (r *Replica) fail(x *transaction, err error) {
 	r.abort(x)
 }
 
-// finish commits a transaction after its procedure has finished, or starts to.
+// finish commits a transaction whose procedure has finished, or starts its commit.
 func (r *Replica) finish(x *transaction) {
 	_, err := x.task.Result()
 	// An undeclared access fails in every state, so its locks need no validation.
@@ -199,8 +199,9 @@ func (r *Replica) finish(x *transaction) {
 		r.end(x)
 		return
 	}
-	// An older transaction may have taken a lock between two reads, and its message may still be in flight. The procedure
-	// then failed in a state that never existed. So a failed procedure is validated like a transaction without writes.
+	// An older transaction may have taken a lock between two reads, and its message may still be in flight. In that case,
+	// the procedure failed in a state that never existed. A failed procedure is therefore validated like a transaction
+	// without writes.
 	if err != nil {
 		x.task.Writes().Reset()
 	}
@@ -326,7 +327,7 @@ func (r *Replica) effects(x *transaction, p *part, h Header) Effects {
 	return e
 }
 
-// commit reports to the client that its transaction is committed, or that its procedure failed in a state that existed.
+// commit reports to the client that its transaction is committed, or that its procedure failed in a consistent state.
 func (r *Replica) commit(x *transaction) {
 	result, err := x.task.Result()
 	o := txn.Outcome{ID: x.t.ID, Status: txn.Committed, Result: result}
@@ -345,7 +346,7 @@ func (r *Replica) reply(x *transaction, o txn.Outcome) {
 	r.env.Reply(o)
 }
 
-// abort releases the transaction's locks in its groups. Groups that may have prepared it must acknowledge.
+// abort releases the transaction's locks in its groups. Groups that may have prepared it must acknowledge the abort.
 func (r *Replica) abort(x *transaction) {
 	prepared := x.phase == committing
 	x.phase, x.outcome, x.waiting = resolving, Outcome{}, 0
@@ -368,13 +369,13 @@ func (r *Replica) abort(x *transaction) {
 	}
 }
 
-// restart runs a transaction again from the start, after its locks were lost with a leaseholder. Its client has
-// received no answer and would only submit it again.
+// restart runs a transaction again from the start, after its locks were lost with a leaseholder. After an abort, its
+// client would only submit it again.
 func (r *Replica) restart(x *transaction) {
 	r.counters.restarts++
 	r.env.Mark(restarted)
 	r.abort(x)
-	// The new attempt keeps its age. With a younger age it could be wounded again and again.
+	// The new attempt keeps the transaction's age. With a younger age it could be wounded again and again.
 	r.run(r.begin(x.t, x.age))
 }
 
@@ -473,16 +474,16 @@ func (r *Replica) decide(x *transaction) {
 	for _, p := range x.parts {
 		x.outcome.Timestamp = max(x.outcome.Timestamp, p.timestamp)
 	}
-	// Later transactions of this node must get larger timestamps than the one that its client has seen commit.
+	// Later transactions of this node must get larger timestamps than a transaction whose commit a client has seen.
 	r.clock.See(x.outcome.Timestamp)
 	// The client need not wait for the resolution: all preparations are in logs.
 	r.commit(x)
 	r.proceed(x, resolving, toResolve)
 }
 
-// contended handles the report that an older transaction waits for this prepared transaction. It cancels this
-// transaction in groups where it still waits for locks, because the two could otherwise wait for each other. Where it
-// waits only for the log, it continues.
+// contended handles the report that an older transaction waits for x, which is prepared. It cancels x in groups where x
+// still waits for locks, because the two transactions could otherwise wait for each other. In groups where x waits only
+// for the log, x continues.
 func (r *Replica) contended(x *transaction) {
 	if x.phase != committing || x.contended {
 		return
@@ -518,7 +519,7 @@ func (r *Replica) follow(from geo.NodeID, m *raftgroup.Lead) {
 		p := x.find(m.Group)
 		switch {
 		case p == nil:
-		// Validation answers for the locks of one term; they are lost with the leaseholder.
+		// A validation covers the locks of a single term, and these are lost with that term's leaseholder.
 		case x.phase == reading && p.held != 0, p.open == toValidate:
 			r.restart(x)
 		case p.open != nothing:

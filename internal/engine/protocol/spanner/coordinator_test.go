@@ -23,8 +23,8 @@ type client struct {
 func (c *client) Send(_ geo.NodeID, m protocol.Message) { c.asked = append(c.asked, m) }
 func (c *client) Reply(txn.Outcome)                     { c.answers++ }
 
-// newClient returns a coordinator with a transaction that waits for group 1. It has sent a request to the leaseholder
-// of a term, and knows the leaseholder of term 6.
+// newClient returns a coordinator with a transaction that waits for group 1. The coordinator has sent a request to the
+// leaseholder of term sent, and knows the leaseholder of term 6.
 func newClient(t *testing.T, phase phase, open pending, sent uint64) (*client, *transaction, *part) {
 	c := &client{lone: newLone(t)}
 	c.env, c.node.Env = c, c
@@ -36,8 +36,8 @@ func newClient(t *testing.T, phase phase, open pending, sent uint64) (*client, *
 	return c, x, p
 }
 
-// Reads, validations and refusals of a leaseholder count in the term of the last request. The next leaseholder has a
-// separate request, and may answer differently. A decided transaction accepts no answers.
+// Reads, validations and refusals of a leaseholder count only in the term of the last request. The next leaseholder
+// receives a separate request, and may answer differently. A decided transaction ignores refusals.
 func TestAnswersOfAnotherTerm(t *testing.T) {
 	rows := []raftgroup.Found{{{Value: make([]byte, 8)}}}
 	for term, want := range map[uint64]bool{5: false, 6: true} {
@@ -68,7 +68,8 @@ func TestAnswersOfAnotherTerm(t *testing.T) {
 }
 
 // The leaseholder of the latest term is the current leaseholder, in any order of messages. It receives the open
-// requests. It neither validates locks of an earlier leaseholder nor cancels requests to it.
+// requests. A coordinator asks no leaseholder to validate the locks of an earlier one, or to cancel a preparation that
+// it has not received.
 func TestNewsOfALeaseholder(t *testing.T) {
 	c, _, _ := newClient(t, committing, toPrepare, 6)
 	c.follow(0, &raftgroup.Lead{Group: 1, Term: 5})
@@ -91,7 +92,7 @@ func TestNewsOfALeaseholder(t *testing.T) {
 	}
 }
 
-// Rows of a snapshot read count in the round of their request.
+// Rows of a snapshot read count only in the round of their request.
 func TestRowsOfAnEarlierRound(t *testing.T) {
 	for round, want := range map[uint64]bool{1: false, 2: true} {
 		c, x, p := newClient(t, reading, toRead, 0)
@@ -103,7 +104,7 @@ func TestRowsOfAnEarlierRound(t *testing.T) {
 	}
 }
 
-// newFollower returns an incarnation of a node of three regions. Its group has no leader yet.
+// newFollower returns an incarnation of a node in a database of three regions. The node's group has no leader yet.
 func newFollower(t *testing.T, incarnation uint32) *client {
 	c := &client{lone: &lone{}}
 	c.Replica = newReplica(protocol.Config{

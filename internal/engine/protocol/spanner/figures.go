@@ -9,15 +9,15 @@ var figures = []protocol.Figure{
 	protocol.TransactionsCoordinated,
 	{
 		Name: "commits_one_group", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutTransactions,
-		Doc: "Transactions committed in one group.",
+		Doc: "Transactions committed within one group.",
 	},
 	{
 		Name: "commits_several_groups", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutTransactions,
-		Doc: "Transactions committed over several groups.",
+		Doc: "Transactions committed across several groups.",
 	},
 	{
 		Name: "read_only", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutTransactions,
-		Doc: "Transactions that write nothing.",
+		Doc: "Read-only transactions.",
 	},
 	{
 		Name: "snapshot_reads", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutTransactions,
@@ -25,11 +25,11 @@ var figures = []protocol.Figure{
 	},
 	{
 		Name: "wounds", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutConflicts,
-		Doc: "Transactions wounded by an older one, as a leaseholder.",
+		Doc: "Transactions that the node wounded as a leaseholder, in favour of an older transaction.",
 	},
 	{
 		Name: "restarts", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutConflicts,
-		Doc: "Own transactions sent again after a leaseholder was lost.",
+		Doc: "Own transactions resent after a leaseholder was lost.",
 	},
 	{
 		Name: "recoveries", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutRecovery,
@@ -54,6 +54,6 @@ var figures = []protocol.Figure{
 	},
 	{
 		Name: "prepared", Kind: protocol.Gauge, Unit: "transactions", Topic: protocol.AboutConflicts,
-		Doc: "Transactions prepared in the logs of the node's groups and not ended.",
+		Doc: "Transactions prepared in the logs of the node's groups that have not ended.",
 	},
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/blocks/raftgroup"
 )
 
-// group is this node's member of a Raft group, which keeps one shard.
+// group is this node's membership in the Raft group that stores one shard.
 type group struct {
 	*raftgroup.Member
 	r *Replica

@@ -8,10 +8,12 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// tolerates is Engine.Tolerates: any regions without which every group has a majority. Groups elect leaseholders, and
-// resolve the transactions of lost coordinators. From then on a transaction locks and prepares, each with a round trip
-// to leaseholders and from there to majorities. It waits as long for the locks of other transactions. In addition, it
-// may ask a lost member first, and wait for another transaction that does so.
+// tolerates is Engine.Tolerates. The database tolerates the loss of any regions without which every group has a
+// majority. It settles once groups have elected leaseholders and resolved the transactions of lost coordinators.
+//
+// After that, a transaction locks and prepares, and each step takes a round trip to leaseholders and from there to
+// majorities. The transaction may wait as long for the locks of other transactions. In addition, it may first send a
+// request to a lost member, and wait for another transaction that has done the same.
 func tolerates(t *geo.Topology, p protocol.Params) protocol.Tolerance {
 	s, rtt := raftgroup.Tolerates(t, t.Placed()), t.LongestRTT()
 	s.Settles = raftgroup.Settles(p.Duration("election"), p.Duration("recovery"), rtt)
@@ -19,10 +21,10 @@ func tolerates(t *geo.Topology, p protocol.Params) protocol.Tolerance {
 	return s
 }
 
-// law is Engine.Law, for a transaction that reads the rows that it writes. It adds the client's hop, a round trip to
-// the farthest leaseholder of its homes to read, and another to commit. The commit includes the farthest leaseholder's
-// round trip to a majority of its group. Where leaseholders depend on the partition, or coordinator and leaseholder may
-// be the same node, law is the mean.
+// law is Engine.Law, for a transaction that reads the rows that it writes. The latency is the sum of the client's round
+// trip, a round trip to the farthest leaseholder of its homes to read, and another to commit. The commit includes the
+// leaseholder's round trip to a majority of its group. law returns the mean over all coordinators in the client's
+// region, since the distance to the leaseholder may differ between them.
 func law(t *geo.Topology, _ protocol.Params, c geo.Region, homes []geo.Region) time.Duration {
 	if len(homes) == 0 {
 		homes = []geo.Region{c}

@@ -16,7 +16,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/sim"
 )
 
-// repeating sends the same transaction again and again, until a time.
+// repeating is a client that submits the same transaction again and again until a given time.
 type repeating struct {
 	env       protocol.ClientEnv
 	stream    uint32
@@ -89,7 +89,7 @@ func isolated(t *testing.T, setBack time.Duration) (h *history.History, read int
 }
 
 // A lease holds as long as clocks err by no more than clockBound in an election timeout. A larger error lets two nodes
-// lead, and the checker says so.
+// lead at the same time, and the checker detects the consequences.
 func TestClockBound(t *testing.T) {
 	for name, tc := range map[string]struct {
 		setBack time.Duration

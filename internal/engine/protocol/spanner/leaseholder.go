@@ -49,13 +49,14 @@ type holder struct {
 	age   Age
 	stage stage
 	locks []*lock
-	// missing is the number of locks that it waits for.
+	// missing is the number of requested locks that are not granted yet.
 	missing int
 	// op is the request that needs the locks or the lease: a *Read, *Commit, *Prepare or *Ask; nil if there is none.
 	op protocol.Message
 	// contended is set once the coordinator was notified that an older transaction waits for this transaction.
 	contended bool
-	// unleased means that the holder has all locks of op and has been waiting for the lease since mark.
+	// unleased is set while the holder has all locks of op and waits for the lease. mark is consensus.Group.Mark at the
+	// start of the wait.
 	unleased bool
 	mark     time.Duration
 }
@@ -84,8 +85,8 @@ func (g *group) Step(leads bool) {
 	for _, n := range g.names() {
 		g.r.env.Mark(lockReinstated)
 		e := g.prepared[n]
-		// The log does not contain its age. It cannot be wounded. With the highest start it counts as the youngest holder,
-		// so its coordinator is notified of every transaction that waits for it.
+		// The log does not contain the transaction's age, and a prepared transaction cannot be wounded. With the highest
+		// start it counts as the youngest holder, so its coordinator is notified of every transaction that waits for it.
 		h := &holder{name: n, stage: holding, age: Age{Start: 1<<64 - 1}}
 		g.holders[n] = h
 		for i := range e.writes {
@@ -128,8 +129,8 @@ func (g *group) Serve(from geo.NodeID, m protocol.Message) {
 func (g *group) read(n raftgroup.Name, m *Read) {
 	h := g.holders[n]
 	if h == nil {
-		// Again means that the coordinator believes it has locks here. Without a holder they are gone, and the rows that it
-		// has read may have changed.
+		// Again means that the coordinator believes it has locks here. Without a holder these locks are lost, and the rows
+		// that the transaction has read may have changed.
 		if m.Again {
 			g.r.env.Mark(readLost)
 			g.answer(n, Lost, 0)
@@ -169,8 +170,8 @@ func (g *group) ready(h *holder) {
 // the next term if it has no answer. An entry that was proposed in an earlier term has been applied by now, or never
 // will be.
 //
-// The outcome of such a transaction is still known. Only the coordinator's Done number removes it, and that number
-// arrives after this message over the same link.
+// The outcome of a transaction that was committed in an earlier term is still stored. Only the coordinator's Done
+// number removes it. A Done number above the transaction's is sent after this message, over the same link.
 func (g *group) effects(n raftgroup.Name, e *Effects, m protocol.Message) {
 	h := g.holders[n]
 	if h == nil {
@@ -185,8 +186,8 @@ func (g *group) effects(n raftgroup.Name, e *Effects, m protocol.Message) {
 				return
 			}
 		}
-		// Held locks that are gone may have exposed the rows to other writers. A prevented transaction must not prepare,
-		// because another group may know that it will not.
+		// If the transaction has lost its locks, other transactions may have changed the rows. A prevented transaction must
+		// not be prepared, because another group may rely on that.
 		if e.Held != 0 || g.prevented[n] {
 			g.r.env.Mark(effectsLost)
 			g.answer(n, Lost, 0)
@@ -234,7 +235,7 @@ func (g *group) Advance() {
 		readied := g.readied
 		g.readied = nil
 		for _, h := range readied {
-			// The holder may have been wounded, or may wait again, since it was added to readied.
+			// After the holder was added to readied, it may have been wounded or may have started to wait again.
 			if h.stage == growing && h.missing == 0 && h.op != nil {
 				g.proceed(h)
 			}
@@ -285,8 +286,8 @@ func (g *group) proceed(h *holder) {
 // awaitLease reports whether this leaseholder has the newest state. If it may already have been deposed, the
 // transaction waits.
 //
-// The transaction continues when the leaseholder has a lease again, or when it knows that it was not deposed when all
-// locks were held. The second condition is needed over links that stall for longer than a lease lasts.
+// The transaction continues when the leaseholder has a lease again, or when it knows that it still led after the
+// transaction had acquired all its locks. The second condition is needed if links stall for longer than a lease lasts.
 func (g *group) awaitLease(h *holder) bool {
 	if g.current(h) {
 		h.unleased = false
@@ -313,8 +314,8 @@ func (g *group) log(h *holder, kind uint8, e *effect) {
 	g.Batch = appendEffect(g.Batch, kind, e)
 }
 
-// rows returns the rows that a transaction has requested. If a scan has reached its limit, rows reduces its lock to the
-// rows up to the last one found.
+// rows returns the rows that a transaction has requested. If a scan has reached its limit, rows reduces the scan's lock
+// to the rows up to the last one found.
 func (g *group) rows(h *holder, m *Read) []raftgroup.Found {
 	found := raftgroup.Find(g.r.store, store.Newest, len(m.Wants), func(i int) *txn.Range { return &m.Wants[i].Range })
 	for i := range m.Wants {
@@ -344,7 +345,7 @@ func (g *group) rows(h *holder, m *Read) []raftgroup.Found {
 // drop releases the locks of a transaction and removes it.
 func (g *group) drop(h *holder) {
 	g.locks.release(h)
-	h.op = nil // it may still be in readied
+	h.op = nil // h may still be in readied
 	delete(g.holders, h.name)
 }
 
@@ -356,8 +357,8 @@ func (g *group) wounded(h *holder) {
 	g.answer(h.name, Wounded, 0)
 }
 
-// contended notifies the coordinator that an older transaction waits for its prepared transaction. That transaction may
-// itself be waiting for locks in another group.
+// contended notifies the coordinator that an older transaction waits for its prepared transaction. The prepared
+// transaction may itself be waiting for locks in another group.
 func (g *group) contended(h *holder) {
 	// A commit in a single group waits for nothing but the log, so the older transaction soon gets its locks.
 	if _, alone := h.op.(*Commit); h.contended || alone {
@@ -400,7 +401,7 @@ func (g *group) asked(n raftgroup.Name, m *Ask) {
 // resolve handles the outcome of a transaction, which its coordinator or its anchor sends.
 func (g *group) resolve(from geo.NodeID, n raftgroup.Name, m *Resolve) {
 	h := g.holders[n]
-	if h == nil || h.stage == growing || h.stage == lost { // it has ended here, or was never prepared and will not be
+	if h == nil || h.stage == growing || h.stage == lost { // the transaction has ended here, or was never prepared and will not be
 		if h != nil {
 			g.drop(h)
 		}
@@ -455,7 +456,7 @@ func (g *group) resolveApplied(n raftgroup.Name) {
 		g.drop(h)
 	}
 	delete(g.recoveries, n)
-	// Only a serving leaseholder answers, or the coordinator would count a group twice.
+	// Only a serving leaseholder answers. Otherwise the coordinator would count a group twice.
 	if g.Serving {
 		g.answer(n, Resolved, 0)
 	}

@@ -103,8 +103,8 @@ func (l *lone) hears(t *testing.T, want string) {
 	l.said = nil
 }
 
-// A transaction that says that it has locks, and has none with this leaseholder, has lost them: it may read nothing
-// more.
+// If a coordinator assumes that its transaction has locks and this leaseholder has granted none, the locks are lost.
+// The transaction must not read further rows.
 func TestLostLocksReadNothing(t *testing.T) {
 	l := newLone(t)
 	l.read(1, true, txn.Point(simload.Key(0)))
@@ -113,7 +113,7 @@ func TestLostLocksReadNothing(t *testing.T) {
 	l.hears(t, "rows for 2")
 }
 
-// A group that has said that it never prepares a transaction does not, when it is asked to later.
+// A group that has reported that it will never prepare a transaction refuses a later request to prepare it.
 func TestPreventedIsNotPrepared(t *testing.T) {
 	l := newLone(t)
 	l.Receive(1, &Query{Group: 0, Term: 1, Of: raftgroup.Name{Coordinator: 1, Number: 1}, For: 1})
@@ -126,7 +126,7 @@ func TestPreventedIsNotPrepared(t *testing.T) {
 }
 
 // The next leaseholder knows the reads of a prepared transaction: a writer of these rows waits until the transaction
-// has ended. The same holds for a leaseholder that has the group's state from a snapshot.
+// has ended. The same applies to a leaseholder that was restored from a snapshot.
 func TestPreparedReadsAreLocked(t *testing.T) {
 	l := newLone(t)
 	l.read(1, false, txn.Point(simload.Key(0)), txn.Point(simload.Key(2)))
@@ -146,7 +146,7 @@ func TestPreparedReadsAreLocked(t *testing.T) {
 	}
 }
 
-// The next leaseholder also knows the scanned ranges of a prepared transaction. Writes into these wait.
+// The next leaseholder also knows the scanned ranges of a prepared transaction. A write into such a range waits.
 func TestPreparedScansAreLocked(t *testing.T) {
 	l := newLone(t)
 	l.read(1, false, txn.Range{From: simload.GroupKey(0, 0), To: simload.GroupKey(0, 9)})
@@ -168,7 +168,7 @@ func TestLimitedScansOfFewRows(t *testing.T) {
 	l.hears(t, "")
 }
 
-// A scan that has found its limit of rows keeps its lock on the last of them. It releases its locks on later rows, in
+// A scan that has reached its limit keeps the lock on its last row, and releases the locks on the rows after it, in
 // either direction.
 func TestLimitedScansKeepTheirLastRow(t *testing.T) {
 	all := txn.Range{From: simload.GroupKey(0, 0), To: simload.GroupKey(0, 99), Limit: 2}

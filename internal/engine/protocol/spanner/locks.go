@@ -17,7 +17,7 @@ type lockTable struct {
 	dirty []*unit // units in which a lock may have become free
 	free  []*unit
 
-	// wound is called after the locks of a holder were taken.
+	// wound is called after the locks of a holder were taken away.
 	wound func(*holder)
 	// contend is called if an older transaction waits for a holder that cannot be wounded.
 	contend func(*holder)
@@ -39,7 +39,7 @@ type lock struct {
 	unit      *unit
 	rows      txn.Range
 	exclusive bool
-	// limited is set for a scan with a limit. Its lock is reduced once the scan has found the rows.
+	// limited is set for a scan with a limit. The lock is reduced once the scan has found its rows.
 	limited bool
 }
 
@@ -193,7 +193,7 @@ func (t *lockTable) grant(u *unit) (done bool) {
 			free = false
 			// Wound-wait: an older transaction does not wait for a younger holder that it can wound, so waits form no cycle.
 			if l.h.age.olderThan(&m.h.age) {
-				// From its proposal on, a transaction may commit, and its locks must stay.
+				// A transaction that was proposed may commit, so it keeps its locks.
 				if m.h.stage == growing {
 					wounded = m.h
 					break

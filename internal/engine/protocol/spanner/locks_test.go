@@ -12,7 +12,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/blocks/raftgroup"
 )
 
-// lockTest is a table of locks and the transactions that use it, called by letters. A later letter is younger.
+// lockTest is a lock table with the transactions that use it. Transactions are named by letters: the later the letter,
+// the younger the transaction.
 type lockTest struct {
 	table   lockTable
 	holders map[byte]*holder
@@ -37,8 +38,8 @@ func (l *lockTest) holder(name byte) *holder {
 	return h
 }
 
-// do is "aS1": a asks for a shared lock on row 1; "aX1": an exclusive lock; "aS1-3": on rows 1 to 2 of a group; "aX.1":
-// on row 1 of that group; "a!": a is prepared; "a.": a ends.
+// do executes a step. With "aS1", transaction a requests a shared lock on row 1, with "aX1" an exclusive lock. "aS1-3"
+// requests a lock on rows 1 to 2 of a group, "aX.1" a lock on row 1 of that group. "a!" prepares a, and "a." ends it.
 func (l *lockTest) do(step string) {
 	h := l.holder(step[0])
 	switch what := step[1:]; what {
@@ -104,8 +105,9 @@ func TestLocks(t *testing.T) {
 }
 
 // For all sequences of requests, no two transactions have conflicting locks. No transaction waits for a younger
-// transaction whose locks can be taken away, and each waiting transaction waits for another. So the oldest unprepared
-// transaction waits only for prepared transactions, whose coordinators are notified, and no other cycle exists.
+// transaction whose locks can be taken away, and no transaction waits without a reason. The oldest unprepared
+// transaction therefore waits only for prepared transactions, whose coordinators are notified, and no other cycle
+// exists.
 func TestLocksNeverDeadlock(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 1))
 	waits, wounds := 0, 0
@@ -167,7 +169,7 @@ func (u *unit) check(t *testing.T) {
 				t.Fatalf("%v waits for %v, which is younger and not prepared", w.h.name, g.h.name)
 			}
 		}
-		own := func(m *lock) bool { return m.h == w.h } // the holder's own lock, which is granted with the waiting one
+		own := func(m *lock) bool { return m.h == w.h } // m is an earlier request of the same transaction
 		if before := u.waiting[:i]; !slices.ContainsFunc(u.granted, w.conflicts) && !slices.ContainsFunc(before, w.conflicts) && !slices.ContainsFunc(before, own) {
 			t.Fatalf("%v waits for nobody", w.h.name)
 		}

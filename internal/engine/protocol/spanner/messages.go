@@ -150,7 +150,7 @@ func readRead(r *codec.Reader) *Read {
 	return m
 }
 
-// Rows answers Read with the rows found, in the order of the wants.
+// Rows answers Read with the rows found, in the order of Read.Wants.
 type Rows struct {
 	Header
 	Found []raftgroup.Found
@@ -177,7 +177,8 @@ type Effects struct {
 	Held uint64
 	// Again is set if the request was sent to the leaseholder of an earlier term.
 	Again bool
-	// Done is the lowest number of the coordinator's transactions that have not ended: see ended.
+	// Done is the lowest number of a transaction of the coordinator that has not ended: outcomes of transactions below it
+	// can be dropped.
 	Done   uint64
 	Writes []txn.WriteEntry
 }
@@ -220,7 +221,7 @@ type Prepare struct {
 	Effects
 	// Anchor is the group with the transaction's record, which lists all its groups.
 	Anchor int
-	// Participants are all groups of the transaction; only set in the anchor's message.
+	// Participants are all groups of the transaction. They are only set in the message to the anchor.
 	Participants []int
 }
 
@@ -347,8 +348,8 @@ const (
 	Contended
 	// Wounded: an older transaction has taken the locks of this transaction, which will not be prepared.
 	Wounded
-	// Lost: the transaction has no locks and will not be prepared. Either an earlier leaseholder granted its locks, or
-	// the group has given up its coordinator.
+	// Lost: the transaction has no locks and will not be prepared. Either an earlier leaseholder granted its locks, or the
+	// group considers its coordinator lost.
 	Lost
 )
 
@@ -442,7 +443,7 @@ func (m *Status) String() string {
 	return fmt.Sprintf("status of %v in %d for %d: %s", m.Of, m.About, m.Group, state)
 }
 
-// Ping asks a silent node whether it is running. With Answer set, it replies to such a Ping.
+// Ping asks a silent node whether it is running. With Answer set, it is the reply to a Ping.
 type Ping struct{ Answer bool }
 
 // Kind implements protocol.Message.

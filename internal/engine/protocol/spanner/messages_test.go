@@ -16,7 +16,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/protocoltest"
 )
 
-// sampleMessages has every kind of message, empty and full.
+// sampleMessages returns messages of every kind, with and without content.
 func sampleMessages() map[string]protocol.Message {
 	h := Header{Group: 7, Term: 3, Number: 1 << 40, Clock: 1_700_000_000_000_000_000}
 	age := Age{Attempt: 2, Start: 1 << 60, ID: txn.MakeID(1, 7)}
@@ -60,7 +60,7 @@ func sampleMessages() map[string]protocol.Message {
 func TestCodec(t *testing.T) {
 	messages := sampleMessages()
 	m := messages["raft"]
-	delete(messages, "raft") // a Raft message has another start
+	delete(messages, "raft") // a Raft message starts differently
 	protocoltest.Codec(t, messages, protocoltest.All(decode, simload.Procedures))
 	body := m.AppendTo(nil)
 	if got, err := decode(m.Kind(), body, nil); err != nil || len(body) != m.Size() || !reflect.DeepEqual(got, m) {

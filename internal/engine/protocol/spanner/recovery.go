@@ -25,10 +25,10 @@ type query struct {
 	*Query
 }
 
-// liveness is a node's information about another node.
+// liveness records when this node last heard from another node.
 type liveness struct {
 	heard  time.Duration
-	pinged bool // a ping was sent, at time at, after the last message
+	pinged bool // a ping was sent after the last message, at time at
 	at     time.Duration
 }
 
@@ -73,7 +73,8 @@ func (g *group) sweep() {
 	}
 }
 
-// abandon does so for the transactions of coordinator c with numbers below below.
+// abandon drops the unprepared transactions of coordinator c with numbers below below, and starts recovery for the
+// prepared ones.
 func (g *group) abandon(c geo.NodeID, below uint64) {
 	now := g.r.env.Now()
 	for _, n := range slices.SortedFunc(maps.Keys(g.holders), raftgroup.Name.Compare) {
@@ -102,7 +103,7 @@ func (g *group) recover(n raftgroup.Name) {
 	g.r.counters.recoveries++
 	g.r.env.Mark(recoveryBegun)
 	g.recoveries[n] = &recovery{at: g.r.env.Now(), prepared: map[int]uint64{g.Shard: e.timestamp}}
-	// Only the anchor knows all groups. It may know the outcome, or must find it.
+	// Only the anchor knows all groups. It either knows the outcome or can determine it.
 	if e.anchor != g.Shard {
 		g.inquire(e.anchor, n)
 		return
@@ -114,8 +115,8 @@ func (g *group) recover(n raftgroup.Name) {
 	}
 }
 
-// inquire queries another group's leaseholder about a transaction. If none is known, a later recovery attempt repeats
-// the query.
+// inquire queries another group's leaseholder about a transaction. If no leaseholder is known, a later recovery attempt
+// repeats the query.
 func (g *group) inquire(group int, n raftgroup.Name) {
 	if l, ok := g.r.leaseholderOf(group); ok {
 		g.r.send(l.node, &Query{Group: group, Term: l.term, Of: n, For: g.Shard})
@@ -141,7 +142,8 @@ func (g *group) query(from geo.NodeID, q *Query) {
 			return
 		}
 		g.tell(from, q, false, Outcome{Timestamp: e.timestamp})
-	// A vote from memory would not bind the next leaseholder, so the prevention must be in the log before the answer.
+	// A promise that exists only in memory would not bind the next leaseholder, so the prevention must be in the log
+	// before the answer.
 	case unknown:
 		g.r.env.Mark(prevention)
 		g.queries[q.Of] = append(g.queries[q.Of], query{from, q})
@@ -194,7 +196,7 @@ func (g *group) status(m *Status) {
 		if !ok {
 			return
 		}
-		// The same rule as in decide, so the coordinator and the anchor find the same timestamp.
+		// decide uses the same rule, so the coordinator and the anchor determine the same timestamp.
 		o.Timestamp = max(o.Timestamp, t)
 	}
 	g.conclude(e, o)

@@ -17,8 +17,8 @@ func (r *Replica) Replaced(n geo.NodeID, incarnation uint32) {
 // FullyReplicated implements protocol.Rejoiner.
 func (r *Replica) FullyReplicated() bool { return r.node.FullyReplicated() }
 
-// sweepReplaced does the work of sweep for the transactions of earlier incarnations. Their nodes are not silent, but
-// will never refer to these transactions again.
+// sweepReplaced does the work of sweep for transactions that earlier incarnations have coordinated. The new
+// incarnations are not silent, but do not know these transactions.
 func (g *group) sweepReplaced() {
 	if !g.Leads() {
 		return

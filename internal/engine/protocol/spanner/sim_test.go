@@ -14,31 +14,31 @@ var (
 	stale = map[string]string{"reads": "followerStale", "staleness": "1ms"}
 )
 
-// For every topology and network, the copies stay equal, the sum of all money is constant, and readers see all of a
-// transaction or nothing. Every transaction is answered exactly once: the simulator panics on a second answer.
+// On every topology and network, the copies stay equal, the total balance is constant, and readers see a transaction
+// completely or not at all. Every transaction is answered exactly once: the simulator panics on a second answer.
 func TestSerializable(t *testing.T) {
 	t.Run("hinted", func(t *testing.T) { protocoltest.Serializable(t, spanner.Engine, nil, 3) })
 	t.Run("interactive", func(t *testing.T) { protocoltest.Serializable(t, spanner.Engine, interactive, 2) })
 	t.Run("stale", func(t *testing.T) { protocoltest.Serializable(t, spanner.Engine, stale, 2) })
 }
 
-// Links between regions break and come back at random.
+// Links between regions fail and recover at random.
 func TestCuts(t *testing.T) {
 	t.Run("hinted", func(t *testing.T) { protocoltest.Cuts(t, spanner.Engine, nil, 12) })
 	t.Run("stale", func(t *testing.T) { protocoltest.Cuts(t, spanner.Engine, stale, 4) })
 }
 
-// Two runs with the same seed are the same, line by line.
+// Two runs with the same seed produce the same events.
 func TestReproducible(t *testing.T) {
 	protocoltest.Reproducible(t, spanner.Engine, nil)
 	protocoltest.Reproducible(t, spanner.Engine, stale)
 }
 
-// The median latency of every class and region is the law's, within 5%, on an unloaded system, with leaseholders at
-// home and elsewhere.
+// On an unloaded system, the median latency of every class and region is within 5% of the latency model. The topologies
+// have leaseholders in home regions and in other regions.
 func TestLaw(t *testing.T) { protocoltest.Law(t, spanner.Engine, nil) }
 
-// Edges of the parameters and of the topology.
+// Transactions commit on small and asymmetric topologies, with several sets of parameters.
 func TestShapes(t *testing.T) {
 	protocoltest.Shapes(t, spanner.Engine, []map[string]string{nil, interactive, stale, {"election": "50ms", "clockBound": "1ms", "recovery": "100ms"}})
 }

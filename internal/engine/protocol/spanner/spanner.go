@@ -1,30 +1,30 @@
-// Package spanner is a database that keeps each shard in a Raft group and commits across several groups in one round.
-// It is Spanner (Corbett et al., OSDI 2012) with the parallel commits, closed timestamps and follower reads of
-// CockroachDB (Taft et al., SIGMOD 2020).
+// Package spanner implements a database that stores each shard in a Raft group and commits across several groups in one
+// round. It combines Spanner (Corbett et al., OSDI 2012) with the parallel commits, closed timestamps and follower
+// reads of CockroachDB (Taft et al., SIGMOD 2020).
 //
 // A shard is a cell of the layout: the rows of one home and partition. Its group's Raft leader is its leaseholder,
 // which alone locks and reads the rows while its lease holds (package consensus). A node is a member of several groups
 // (group.go), and coordinates its clients' transactions (coordinator.go).
 //
-// A transaction runs as a task.Task at its coordinator. It asks leaseholders for rows and for locks, which they keep in
-// memory (leaseholder.go, locks.go). Locks are shared for rows that are only read and exclusive for rows that are
-// written, on ranges as on rows. A transaction of one group commits with an entry in that group's log. With several
+// A transaction runs as a rerun.Task at its coordinator. It requests rows and locks from leaseholders, which keep the
+// locks in memory (leaseholder.go, locks.go). Locks are shared for rows that are only read and exclusive for rows that
+// are written, on ranges as on rows. A transaction of one group commits with an entry in that group's log. With several
 // groups, each group prepares: it puts the writes, called intents, and all locks into its log (command.go, state.go).
 // When all groups have prepared, the transaction is committed, and the coordinator answers before it notifies any
-// group. So a node that finds a prepared transaction without its coordinator can determine the outcome (recovery.go).
-// It asks the anchor, one of the groups, whose entry lists the other groups. A group that has not prepared must exclude
-// that it ever will before it answers no.
+// group. A leaseholder with a prepared transaction whose coordinator is lost can therefore determine the outcome
+// (recovery.go). It queries the anchor, the one group whose log entry lists all groups. A group that has not prepared
+// the transaction answers no only after it has made sure that it never will.
 //
-// Timestamps are from a hybrid logical clock (clock.go), which orders transactions as their locks did. Leaseholders
-// close timestamps up to which no transaction writes any more, so that any member can answer reads of the past
-// (snapshots.go). Clocks matter only for leases and for the age of a snapshot. There is no commit wait, because locks
-// order all that is strictly serializable.
+// Timestamps are from a hybrid logical clock (raftgroup.Clock). Their order agrees with the order in which transactions
+// held conflicting locks. Leaseholders close timestamps at or below which no transaction will write any more, so that
+// any member can answer reads of the past (snapshots.go). Clock errors affect only leases and the age of snapshots.
+// There is no commit wait, because locks order all strictly serializable transactions.
 //
-// No cycle of waiting transactions persists. Of two growing transactions, the older takes the locks of the younger, and
-// only the younger waits (wound-wait); places in the queue follow the same rule. So in a cycle some transaction waits
-// for a younger prepared transaction. The prepared transaction waits for locks only in groups where it is not prepared
-// yet. Its coordinator is notified and cancels it there; the group refuses, and the transaction aborts. A transaction
-// that waits for a log, a lease or a coordinator waits for an election or for recovery.
+// Deadlocks do not persist. Among transactions that are still acquiring locks, an older one takes the locks of a
+// younger one, and only the younger waits (wound-wait). Lock queues are ordered by the same rule. In a cycle, some
+// transaction therefore waits for a younger prepared transaction, which itself waits for locks in groups where it is
+// not prepared yet. Its coordinator is notified and cancels it in these groups, so the transaction aborts. A wait for a
+// log, a lease or a coordinator ends with an election or with recovery.
 package spanner
 
 import (
@@ -105,7 +105,8 @@ var Engine = &protocol.Engine{
 // defaultClockBound is the default of clockBound.
 const defaultClockBound = "250ms"
 
-// check is Engine.Check: a lease must have a quarter of an election timeout to be renewed in.
+// check is Engine.Check. A lease must last at least a quarter of the election timeout, so that it can be renewed in
+// time.
 func check(p protocol.Params) []*protocol.ParamError {
 	bound, election := p.Duration("clockBound"), p.Duration("election")
 	if bound <= election*3/4 {
@@ -127,7 +128,7 @@ const (
 	RoleLeaseholder = "leaseholder"
 )
 
-// Timer kinds. The argument of the first two says which group they belong to.
+// Timer kinds. The argument of the first two identifies their group.
 const (
 	groupTimer = iota + 1
 	proposeTimer
@@ -136,10 +137,9 @@ const (
 )
 
 const (
-	// tickEvery is the resolution of what waits for time other than that.
+	// tickEvery is the interval of tick, and thus the resolution of all timeouts that have no timer of their own.
 	tickEvery = 100 * time.Millisecond
-	// patience is the time beyond the longest round trip after which an answer is late, if its sender need not wait for
-	// anything.
+	// patience plus the longest round trip is the timeout for requests that the receiver can answer immediately.
 	patience = 500 * time.Millisecond
 )
 
@@ -169,7 +169,7 @@ type Replica struct {
 	// trimmed is the timestamp before which old row versions were discarded.
 	trimmed uint64
 
-	// groups are this node's members, by shard; nil for a shard that the node does not store.
+	// groups are the group memberships of this node, by shard; nil for a shard that the node does not store.
 	groups []*group
 	// members are the members of each group, ordered by their distance from this node.
 	members [][]geo.NodeID
@@ -208,7 +208,7 @@ func newReplica(c protocol.Config, o options) *Replica {
 		closing:     p.Word("reads") == readsFollowerStale,
 		staleness:   p.Duration("staleness"),
 		election:    election + longest,
-		// A lease outlasts a few heartbeats that come late.
+		// The interval is short enough that a lease survives a few late heartbeats.
 		heartbeat:  min(consensus.DefaultHeartbeat, (election-bound)/3),
 		clockBound: bound,
 		recovery:   p.Duration("recovery"),
@@ -318,7 +318,7 @@ func (r *Replica) admit(from geo.NodeID, h *Header, m protocol.Message) {
 	}
 }
 
-// group returns this node's member of a group, or nil if the node is not a member or shard is out of range.
+// group returns this node's membership in a group, or nil if the node is not a member or shard is out of range.
 func (r *Replica) group(shard int) *group {
 	if shard >= len(r.groups) {
 		return nil
@@ -380,9 +380,9 @@ func (r *Replica) tick() {
 	}
 }
 
-// Pending implements protocol.Replica. It counts own clients' transactions that have not ended everywhere, and other
-// nodes' transactions with state here. It also counts groups whose log has not reached all live members, or has entries
-// that may still commit.
+// Pending implements protocol.Replica. It counts transactions of this node's clients that have not ended in all groups,
+// and other nodes' transactions with state here. It also counts groups whose log has not reached all live members, or
+// has entries that may still commit.
 func (r *Replica) Pending() int {
 	n := len(r.open)
 	for _, g := range r.groups {

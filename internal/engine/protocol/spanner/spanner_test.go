@@ -46,7 +46,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// Members whose log position has been discarded receive a snapshot, with rows and prepared transactions.
+// If the log entries that a member needs were discarded, the member receives a snapshot with rows and prepared
+// transactions.
 func TestSnapshots(t *testing.T) {
 	for name, given := range map[string]map[string]string{"leader": nil, "stale": {"reads": readsFollowerStale, "staleness": "1ms"}} {
 		t.Run(name, func(t *testing.T) {
@@ -69,7 +70,7 @@ func TestSnapshots(t *testing.T) {
 	}
 }
 
-// A quiet database remembers no transactions but the last of each coordinator, and holds no locks.
+// An idle database stores only the outcomes of each coordinator's most recent transactions, and holds no locks.
 func TestBoundedMemory(t *testing.T) {
 	topology := simload.ThreeRegions(2)
 	var replicas []*Replica
@@ -124,7 +125,7 @@ func TestIsolation(t *testing.T) {
 	}
 }
 
-// Regions may be lost if their members are a minority of every group.
+// The database tolerates the loss of regions whose members are a minority of every group.
 func TestSurvives(t *testing.T) {
 	in := func(members ...int) []geo.CellGroup { // partition 0 of the first region
 		leader := geo.Region(0)

@@ -80,7 +80,7 @@ func (g *group) Snapshot() []byte {
 	return g.AppendRows(raftgroup.AppendNames(b, g.prevented), g.r.store)
 }
 
-// Restore implements raftgroup.Machine. It replaces the state and the rows by the content of a snapshot.
+// Restore implements raftgroup.Machine. It replaces the state and the rows with the content of a snapshot.
 func (g *group) Restore(data []byte) {
 	r := codec.NewReader(data)
 	g.state = newState()

@@ -9,7 +9,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/protocoltest"
 )
 
-// A group's snapshot has all that its log has made of its entries.
+// A group's snapshot contains the complete state that the group's log has produced.
 func TestSnapshotOfTheWholeState(t *testing.T) {
 	from, to := newLone(t).groups[0], newLone(t).groups[0]
 	name := func(number uint64) raftgroup.Name { return raftgroup.Name{Coordinator: 1, Number: number} }
@@ -33,7 +33,7 @@ func TestSnapshotOfTheWholeState(t *testing.T) {
 	}
 }
 
-// If a group has refused to prepare a transaction, a member that has its state from a snapshot refuses, too.
+// If a group has refused to prepare a transaction, a member that was restored from a snapshot also refuses.
 func TestPreventedBySnapshotIsNotPrepared(t *testing.T) {
 	l, other := newLone(t), newLone(t)
 	l.Receive(1, &Query{Group: 0, Term: 1, Of: raftgroup.Name{Coordinator: 1, Number: 1}, For: 1})

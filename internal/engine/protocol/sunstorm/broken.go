@@ -28,11 +28,11 @@ var (
 	WithoutWriterRule = mistaken("sunstorm-without-writer-rule", noWriterRule)
 	// VotesCountedTwice counts every vote twice.
 	VotesCountedTwice = mistaken("sunstorm-votes-counted-twice", votesCountedTwice)
-	// AppliedOutOfOrder applies the entries of a log at its copies after a random delay each, in random order.
+	// AppliedOutOfOrder applies each log entry to a copy after a random delay, so that the order of entries is random.
 	AppliedOutOfOrder = mistaken("sunstorm-applied-out-of-order", outOfOrder)
 	// Unvalidated prepares transactions without validating their reads of stale copies against the current rows.
 	Unvalidated = mistaken("sunstorm-unvalidated", unvalidated)
-	// RowsOnly validates of a scan the rows that it has met, and not that there are no others.
+	// RowsOnly validates only the rows that a scan has returned, and does not detect inserted rows.
 	RowsOnly = mistaken("sunstorm-rows-only", rowsOnly)
 	// NobodyDies lets a multi-region transaction wait for another transaction that is prepared to write the same row, as a
 	// single-region transaction does. Two transactions that have each prepared the row that the other wants then wait
@@ -40,7 +40,7 @@ var (
 	NobodyDies = mistaken("sunstorm-nobody-dies", nobodyDies)
 )
 
-// lateEntry is an entry of a log that a copy which applies them out of order has not applied yet.
+// lateEntry is a log entry that AppliedOutOfOrder has delayed.
 type lateEntry struct {
 	home  geo.Region
 	entry Entry

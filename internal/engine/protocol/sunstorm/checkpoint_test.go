@@ -12,7 +12,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/protocoltest"
 )
 
-// timed is Quiet at a time.
+// timed is a protocoltest.Quiet whose clock the test sets.
 type timed struct {
 	*protocoltest.Quiet
 	now time.Duration
@@ -20,8 +20,8 @@ type timed struct {
 
 func (e *timed) Now() time.Duration { return e.now }
 
-// A node that restarts from its checkpoint applies log parts that it had received before, and not applied, to its
-// copies. Transactions are prepared there, and the next parts find them.
+// A node that restarts from its checkpoint applies the log parts that it had received but not applied. Later log parts
+// find the transactions that these parts have prepared.
 func TestCheckpointOfLaggingCopies(t *testing.T) {
 	s, env := store.NewVersioned(), &timed{Quiet: protocoltest.NewQuiet()}
 	c := protocol.Config{

@@ -7,12 +7,17 @@ import (
 )
 
 var (
-	logOrder     = invariant.New("sunstorm.log-order", "an entry is shipped when it is durable, and durable when it was sent")
-	logGrows     = invariant.New("sunstorm.log-grows", "a log's last, sent, durable and shipped entries never go back")
-	copyGrows    = invariant.New("sunstorm.copy-grows", "what a copy has applied of another region's log never goes back, and has come")
-	rowsOfOpen   = invariant.New("sunstorm.rows-of-open", "who holds rows has not ended")
-	sameLog      = invariant.New("sunstorm.same-log", "copies that have applied as much of a log have the same entry there")
-	samePrepared = invariant.New("sunstorm.same-prepared", "copies that have applied as much of a log know as many prepared transactions")
+	logOrder = invariant.New("sunstorm.log-order",
+		"an entry is shipped only after it is durable, and only appended entries are sent or durable")
+	logGrows = invariant.New("sunstorm.log-grows",
+		"the last, sent, durable and shipped positions of a log never decrease")
+	copyGrows = invariant.New("sunstorm.copy-grows",
+		"a copy's applied position in another region's log never decreases and never exceeds the received position")
+	rowsOfOpen = invariant.New("sunstorm.rows-of-open", "a prepared transaction that holds rows has not ended")
+	sameLog    = invariant.New("sunstorm.same-log",
+		"copies with the same applied position in a log have the same entry there")
+	samePrepared = invariant.New("sunstorm.same-prepared",
+		"copies with the same applied position in a log have the same number of prepared transactions")
 )
 
 // Check implements protocol.Checked.
@@ -41,7 +46,7 @@ func (r *Replica) Check(c *invariant.Checker) {
 	}
 }
 
-// place is a position in the log of the writer of a home's partition.
+// place identifies an entry by its position in the log of a home's writer.
 type place struct {
 	Home, Partition int
 	LSN             uint64

@@ -7,7 +7,7 @@ import (
 	"github.com/geobench/geobench/internal/base/invariant"
 )
 
-// If several values of a log go back in one step, the check reports the same one each time.
+// If several values of a log decrease in one step, the check always reports the same one of them.
 func TestTheSameIsTold(t *testing.T) {
 	topology := &geo.Topology{Regions: []string{"a"}, Partitions: 1, Replicas: 1}
 	told := map[string]bool{}

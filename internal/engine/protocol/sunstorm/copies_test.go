@@ -14,8 +14,9 @@ import (
 	"github.com/geobench/geobench/internal/engine/sim"
 )
 
-// A region that writes nothing pays for the other regions' writes where its writer applies the copies, but not where
-// storage servers do. The writer that ships its log then pays less. Rows and messages are the same in both cases.
+// If writers apply the other regions' logs, a region without writes spends CPU time on the writes of others. With
+// storage servers it spends almost none, and a writer that ships its log spends less. In both cases, the copies receive
+// all writes.
 func TestCopies(t *testing.T) {
 	type load struct{ shipper, idle time.Duration }
 	run := func(copies string) (l load, traffic geo.Traffic, sum int64) {

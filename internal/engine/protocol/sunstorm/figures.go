@@ -8,7 +8,7 @@ import (
 var figures = []protocol.Figure{
 	{
 		Name: "transactions", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutTransactions,
-		Doc: "Transactions taken.",
+		Doc: "Transactions accepted.",
 	},
 	{
 		Name: "forwarded", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutTransactions,
@@ -16,23 +16,23 @@ var figures = []protocol.Figure{
 	},
 	{
 		Name: "single_region", Kind: protocol.Counter, Unit: "attempts", Topic: protocol.AboutTransactions,
-		Doc: "Attempts that touch the own region's rows alone.",
+		Doc: "Attempts that access only rows of their own region.",
 	},
 	{
 		Name: "multi_region", Kind: protocol.Counter, Unit: "attempts", Topic: protocol.AboutTransactions,
-		Doc: "Attempts that touch other regions' rows.",
+		Doc: "Attempts that access rows of other regions.",
 	},
 	{
 		Name: "outdated_tuple", Kind: protocol.Counter, Unit: "attempts", Topic: protocol.AboutConflicts,
-		Doc: "Attempts aborted because a row that was read had changed, at the writer that found it.",
+		Doc: "Attempts aborted because a row that was read had changed, counted at the writer that detected the change.",
 	},
 	{
 		Name: "outdated_index_page", Kind: protocol.Counter, Unit: "attempts", Topic: protocol.AboutConflicts,
-		Doc: "Attempts aborted because a page that was read had changed, at the writer that found it.",
+		Doc: "Attempts aborted because a page that was read had changed, counted at the writer that detected the change.",
 	},
 	{
 		Name: "outdated_by_neighbours", Kind: protocol.Counter, Unit: "attempts", Topic: protocol.AboutConflicts,
-		Doc: "Attempts among `outdated_index_page` in which every row that was read was as before, and only its page was newer.",
+		Doc: "Attempts among `outdated_index_page` in which every row that was read was unchanged and only its page was newer.",
 	},
 	{
 		Name: "serialization_failures", Kind: protocol.Counter, Unit: "attempts", Topic: protocol.AboutConflicts,
@@ -48,11 +48,11 @@ var figures = []protocol.Figure{
 	},
 	{
 		Name: "reader_rule", Kind: protocol.Counter, Unit: "attempts", Topic: protocol.AboutConflicts,
-		Doc: "Serialization failures by the readers' rule.",
+		Doc: "Serialization failures caused by the reader rule.",
 	},
 	{
 		Name: "writer_rule", Kind: protocol.Counter, Unit: "attempts", Topic: protocol.AboutConflicts,
-		Doc: "Serialization failures by the writers' rule.",
+		Doc: "Serialization failures caused by the writer rule.",
 	},
 	{
 		Name: "waits_for_prepared", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutConflicts,
@@ -64,7 +64,7 @@ var figures = []protocol.Figure{
 	},
 	{
 		Name: "validations", Kind: protocol.Counter, Unit: "transactions", Topic: protocol.AboutTransactions,
-		Doc: "Validations made for other regions.",
+		Doc: "Validations performed for other regions.",
 	},
 	{Name: "votes", Kind: protocol.Counter, Unit: "messages", Topic: protocol.AboutLogs, Doc: "Votes sent."},
 	protocol.LogEntries,

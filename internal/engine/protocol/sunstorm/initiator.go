@@ -14,7 +14,7 @@ import (
 
 // Reasons for which transactions are aborted.
 const (
-	// ReasonOutdatedTuple: a row that was read has been changed since.
+	// ReasonOutdatedTuple: another transaction has changed a row that the transaction read.
 	ReasonOutdatedTuple = "outdated-tuple"
 	// ReasonOutdatedIndexPage: a row now exists where the read found none, or an index page that was read has changed.
 	ReasonOutdatedIndexPage = "outdated-index-page"
@@ -25,7 +25,7 @@ const (
 	// ReasonTooOld: the row versions of the transaction's snapshot are no longer kept.
 	ReasonTooOld = "snapshot-too-old"
 	// ReasonWriterLost: a writer has lost its state and was replaced by a new incarnation. The outcome of a transaction
-	// that a storage copy had forwarded to it is unknown.
+	// that a storage copy had forwarded to the lost writer is unknown.
 	ReasonWriterLost = "writer-lost"
 )
 
@@ -41,8 +41,8 @@ type transaction struct {
 	// lsns are, by partition, the LSNs of all regions' logs at the time of the first read. They are only set if index
 	// pages are modelled.
 	lsns [][]uint64
-	// round is the number of the latest round of reads, needs its ranges by partition, and waiting the number of nodes
-	// that have not answered.
+	// round is the number of the latest round of reads. needs are the ranges of this round that are still unanswered, by
+	// partition. waiting is the number of nodes that have not answered.
 	round   uint64
 	needs   [][]txn.Range
 	waiting int
@@ -50,7 +50,7 @@ type transaction struct {
 	outcome txn.Outcome
 }
 
-// begin starts a transaction of a client of node origin.
+// begin starts a transaction that a client has submitted to node origin.
 func (r *Replica) begin(t *txn.Transaction, origin geo.NodeID) {
 	x := &transaction{t: t, origin: origin}
 	r.transactions[t.ID] = x
@@ -80,7 +80,8 @@ func (r *Replica) step(x *transaction) {
 			p := r.placement.Partition(n.Range.From)
 			x.needs[p] = append(x.needs[p], n.Range)
 		}
-		// A new incarnation has not recovered these rows yet. readOn restarts the transaction when it has.
+		// This node is a new incarnation that has not received these rows yet. readOn restarts the transaction once they have
+		// arrived.
 		if r.replacement.wants(x.needs[r.partition]) {
 			r.env.Mark(readWaits)
 			r.replacement.reading = append(r.replacement.reading, x)
@@ -94,7 +95,7 @@ func (r *Replica) step(x *transaction) {
 				if x.snapshots[p] == 0 {
 					x.snapshots[p], x.lsns[p] = r.version, r.lsns()
 				}
-				// Versions below oldest may be gone, and the remaining versions are not a snapshot.
+				// Versions below oldest may have been discarded, so the snapshot may be incomplete.
 				if x.snapshots[p] < r.oldest {
 					r.tooOld(x)
 					return
@@ -128,7 +129,8 @@ func find(rows store.Reader, g *txn.Range) (found []rerun.Row) {
 
 // read answers another node of the region that requests rows of this node's partition.
 func (r *Replica) read(from geo.NodeID, m *Read) {
-	// These rows are in a copy that has not arrived completely. readOn handles the message again once it has.
+	// These rows are part of a copy that has not arrived completely. readOn handles the message again once the copy is
+	// complete.
 	if r.replacement.wants(m.Ranges) {
 		r.replacement.reads = append(r.replacement.reads, heldMessage{from, m})
 		return
@@ -138,7 +140,7 @@ func (r *Replica) read(from geo.NodeID, m *Read) {
 	if a.Snapshot == 0 {
 		a.Snapshot, a.LSNs = r.version, r.lsns()
 	}
-	// An answer without Found tells the reader that its snapshot is too old.
+	// An answer without Found reports that the snapshot is too old.
 	if a.Snapshot >= r.oldest {
 		rows := r.store.At(a.Snapshot)
 		a.Found = make([][]rerun.Row, len(m.Ranges))
@@ -153,7 +155,7 @@ func (r *Replica) read(from geo.NodeID, m *Read) {
 func (r *Replica) rows(from geo.NodeID, m *Rows) {
 	x, p := r.transactions[m.ID], r.topology.PartitionOf(from)
 	if x == nil || x.round != m.Round {
-		return // it has ended: another node no longer keeps its snapshot
+		return // the transaction has ended: its snapshot was too old at another node
 	}
 	// The node sends no rows if it no longer keeps the snapshot.
 	if len(m.Found) != len(x.needs[p]) {

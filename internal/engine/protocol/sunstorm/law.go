@@ -8,10 +8,12 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// law is Engine.Law. It adds the client's hop and the mean hop from a node of the client's region to the writer: one of
-// a partition's replicas is the writer and needs no hop. A single-region transaction is committed when its entry is
-// durable. A multi-region transaction is prepared at home first, if it has rows there, then at the farthest of the
-// other regions. It is committed at home when that region's vote has arrived.
+// law is Engine.Law. The latency includes the round trip of the client, and the mean round trip between the client's
+// node and the writer. The client's node may be the writer itself.
+//
+// A single-region transaction commits when its entry is durable. A multi-region transaction is first prepared at home,
+// if it has rows there, and then at the other regions. It commits at home when the vote of the farthest region has
+// arrived.
 func law(t *geo.Topology, p protocol.Params, c geo.Region, homes []geo.Region) time.Duration {
 	var quorum time.Duration
 	// With one replica per partition, the writer alone is the majority, and no round trip is needed.

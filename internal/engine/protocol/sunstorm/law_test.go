@@ -15,7 +15,7 @@ import (
 
 // With three storage copies the mean latency matches the latency model within 5%. Durable entries are on two nodes of
 // the region, and two thirds of the transactions arrive at a node that forwards them to the writer. Hops inside a
-// region take 4 ms, so that each of those writes is visible.
+// region take 4 ms, so that each write to a storage copy has a visible effect on the latency.
 func TestLawOfReplicas(t *testing.T) {
 	p := protocoltest.Params(t, sunstorm.Engine, nil)
 	shapes := map[string]*geo.Topology{"2 regions": simload.TwoRegions(1), "3 regions": simload.ThreeRegions(1), "8 regions": simload.EightRegions(1)}

@@ -55,7 +55,7 @@ func (m *Forward) AppendTo(b []byte) []byte { return codec.AppendTransaction(b, 
 
 func (m *Forward) String() string { return fmt.Sprintf("forward t%v", m.T.ID) }
 
-// Answer sends the client's node the outcome of its transaction.
+// Answer returns the outcome of a forwarded transaction to the client's node.
 type Answer struct{ Outcome txn.Outcome }
 
 // Kind implements protocol.Message.
@@ -103,14 +103,15 @@ func (m *Read) String() string {
 	return s
 }
 
-// Rows answers Read: the rows of each range, in its order. There are none of any range where the snapshot is too old.
+// Rows answers Read. Found are the rows of each range, in the order of Read.Ranges; it is empty if the snapshot is too
+// old.
 type Rows struct {
 	ID       txn.ID
 	Round    uint64
 	Snapshot uint64
 	Found    [][]rerun.Row
-	// LSNs are up to where the sender has the log of each region at the snapshot: in its first answer to a transaction,
-	// where index pages are modelled.
+	// LSNs are, by home, the last log entries that the snapshot includes. They are set only in the sender's first answer
+	// to a transaction, and only if index pages are modelled.
 	LSNs []uint64
 }
 
@@ -168,7 +169,7 @@ func (m *Rows) String() string {
 	return s
 }
 
-// head is a number of elements, together with whether something more follows.
+// head encodes a number of elements, and in the lowest bit whether an optional field follows.
 func head(n int, more bool) uint64 {
 	if more {
 		return uint64(n)<<1 | 1
@@ -176,7 +177,7 @@ func head(n int, more bool) uint64 {
 	return uint64(n) << 1
 }
 
-// readHead reads a head. It refuses a number of elements that the body cannot hold at a byte each.
+// readHead reads a head. It fails if the rest of the message has fewer bytes than elements.
 func readHead(r *codec.Reader) (n int, more bool) {
 	h := r.Uvarint()
 	if h>>1 > uint64(r.Len()) {
@@ -220,10 +221,11 @@ func readRows(r *codec.Reader) *Rows {
 // Prepare asks a writer to validate, and prepare, its part of a transaction. It is the initiator's vote to commit.
 type Prepare struct {
 	ID txn.ID
-	// Writers are all that take part, ascending, the initiator among them if it owns rows that were used.
+	// Writers are all participating writers, in ascending order. The initiator is one of them if it owns rows that were
+	// used.
 	Writers []geo.NodeID
 	Part
-	// Reused is by how much the generation of the transaction's name is later than the first.
+	// Reused is the generation of the transaction's name minus 1, the first generation.
 	Reused uint64
 }
 
@@ -375,9 +377,9 @@ func appendEntries(b []byte, entries []Entry) []byte {
 	return b
 }
 
-// The low kindBits of an entry's first byte hold its kind, or reused for a prepared transaction with a generation after
-// the first. The bits above are 0 without a name, the initiator of the name plus 1, or anywhere if the initiator's
-// number follows.
+// The low kindBits of an entry's first byte hold its kind, or reused for a Prepared entry with a generation above 1.
+// The bits above are 0 if the entry has no name. Otherwise they are the initiator's number plus 1, or anywhere if the
+// initiator's number follows separately.
 const (
 	reused   = 7
 	kindBits = 3
@@ -444,7 +446,7 @@ func appendName(b []byte, n Name) []byte {
 	return codec.AppendUvarint(codec.AppendUvarint(b, uint64(n.Initiator)), n.Generation)
 }
 
-// readName reads a name of an initiator up to last.
+// readName reads a name. The initiator must not be above last.
 func readName(r *codec.Reader, last uint64) Name {
 	return Name{geo.NodeID(r.UvarintMax(last)), readPositive(r)}
 }
@@ -483,7 +485,7 @@ func readEntries(r *codec.Reader) []Entry {
 	return entries
 }
 
-// Persisted reports to a writer the log position up to which a storage copy has its log.
+// Persisted reports to a writer up to which position a copy has the writer's log.
 type Persisted struct{ LSN uint64 }
 
 // Kind implements protocol.Message.

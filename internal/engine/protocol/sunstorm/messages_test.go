@@ -14,7 +14,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/protocoltest"
 )
 
-// sampleMessages has every kind of message, empty and full.
+// sampleMessages returns messages of every kind, with and without content.
 func sampleMessages() map[string]protocol.Message {
 	k, ordered, end, id := simload.Key(300), simload.GroupKey(3, 9), simload.GroupKey(3, 20), txn.MakeID(1, 7)
 	writes := []txn.WriteEntry{{Key: k, Value: []byte("v")}, {Key: ordered, Deleted: true}}
@@ -63,7 +63,7 @@ func TestCodec(t *testing.T) {
 	protocoltest.Codec(t, sampleMessages(), protocoltest.All(decode, simload.Procedures))
 }
 
-// Messages that no node sends are refused.
+// Messages that no node sends cannot be decoded.
 func TestDecodeRefuses(t *testing.T) {
 	for name, m := range map[string]protocol.Message{
 		"no verdict":         &Vote{Verdict: 0},

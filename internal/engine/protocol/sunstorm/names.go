@@ -11,8 +11,8 @@ import (
 
 // Name distinguishes a multi-region transaction from other transactions with the same id, since the next run of a
 // database reuses ids. It consists of the initiating node and that node's generation. A node starts a new generation
-// when it initiates an id that it has initiated in the generation before. Generations count from 1; the zero Name
-// belongs to all transactions where nodes are not replaced.
+// when it initiates an id that it has already initiated in its current generation. Generations count from 1. If nodes
+// cannot be replaced, all transactions have the zero Name.
 type Name struct {
 	Initiator  geo.NodeID
 	Generation uint64
@@ -21,14 +21,14 @@ type Name struct {
 // firstGeneration returns the first generation of an incarnation, which does not know its predecessor's generation.
 func firstGeneration(incarnation uint32) uint64 { return uint64(incarnation)<<20 + 1 }
 
-// names is a set of transactions, with one bit for each, since ids are consecutive. For each initiator it holds two
-// generations. Between two runs all transactions have ended, so no node asks for transactions of an earlier generation.
+// names is a set of transactions. Since ids are consecutive, the set uses one bit for each transaction. It keeps two
+// generations for each initiator: all transactions end before the next run starts, so no node asks for an older one.
 type names struct{ of []generations }
 
 // generations are an initiator's last generation and the generation before.
 type generations struct{ last, before generation }
 
-// generation has 64 ids in a word.
+// generation is the set of an initiator's transactions in one generation, with 64 ids in a word.
 type generation struct {
 	number uint64
 	words  map[txn.ID]uint64
@@ -48,7 +48,7 @@ func (g *generations) at(number uint64) *generation {
 
 func (s *names) add(id txn.ID, n Name) { s.set(id/64, n, 1<<(id%64)) }
 
-// set adds the transactions of a word.
+// set adds the transactions of one word: those with the ids from 64*at on whose bits are set.
 func (s *names) set(at txn.ID, n Name, word uint64) {
 	for len(s.of) <= int(n.Initiator) {
 		s.of = append(s.of, generations{})
@@ -74,7 +74,7 @@ func (s *names) has(id txn.ID, n Name) bool {
 	return in != nil && in.words[id/64]&(1<<(id%64)) != 0
 }
 
-// words returns the number of words that contain ids.
+// words returns the total number of words in all generations.
 func (s *names) words() (n int) {
 	for i := range s.of {
 		n += len(s.of[i].last.words) + len(s.of[i].before.words)
@@ -96,7 +96,7 @@ func (s *names) appendTo(b []byte) []byte {
 	return b
 }
 
-// readNames reads what appendTo has written, of initiators below nodes.
+// readNames reads a set that appendTo has written. Initiators must be below nodes.
 func readNames(r *codec.Reader, nodes int) (s names) {
 	// A word has at least 11 bytes: one each for the initiator, the generation and the position, and 8 for the bits.
 	for range r.Count(11) {

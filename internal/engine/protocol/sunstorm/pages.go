@@ -14,16 +14,16 @@ const (
 	updatesAll     = "all"
 )
 
-// page is a page of the index of a table's primary key: keysPerPage possible keys that follow each other.
+// page is a page of the index of a table's primary key. It covers keysPerPage consecutive possible keys.
 type page struct {
 	// prefix is the common prefix of the keys, and number the number of the page among the pages with that prefix.
 	prefix txn.Key
 	number uint64
 }
 
-// pageOf returns the page of a key. A plain key is followed by the next key of its cell, since each cell has a separate
-// index. In other keys the last eight bytes distinguish the columns after the shard number, or after the group; they
-// are interpreted as a number.
+// pageOf returns the page of a key. Plain keys are numbered within their cell, since each cell has a separate index. In
+// other keys, the part after the shard number or the group is interpreted as a number, but at most its last eight
+// bytes.
 func pageOf(k txn.Key, p geo.Placement, keys uint64) page {
 	if _, shard, plain := k.Plain(); plain {
 		_, rank := p.Locate(shard)
@@ -46,18 +46,20 @@ func pageOf(k txn.Key, p geo.Placement, keys uint64) page {
 // pages are the changed index pages of the rows that a writer owns (section 4.4.2).
 type pages struct {
 	r *Replica
-	// keys is the parameter keysPerPage; 0 for no pages. updates says that updates and deletions change a page, too.
+	// keys is the parameter keysPerPage; 0 means that pages are not modelled. updates is set if updates and deletions also
+	// change a page.
 	keys    uint64
 	updates bool
-	// changed is the log sequence number of the last entry that has changed a page. It has an entry for each page that was
-	// ever changed, so it grows with the rows and not with time.
+	// changed maps each page that was ever changed to the log sequence number of the last entry that has changed it. The
+	// map grows with the number of rows, not with time.
 	changed map[page]uint64
-	// since is the entry up to which a new incarnation does not know the changed pages: each page may have changed at that
-	// entry.
+	// since is the last log entry of this node's predecessor, or 0. A new incarnation does not know which pages the
+	// predecessor changed, so it assumes that every page changed at this entry.
 	since uint64
 }
 
-// write notes the pages that writes change, which the last entry of the log commits. They are not installed yet.
+// write records the pages that writes change. The last entry of the log commits these writes, and they are not
+// installed yet.
 func (g *pages) write(writes []txn.WriteEntry) {
 	if g.keys == 0 {
 		return
@@ -74,9 +76,9 @@ func (g *pages) write(writes []txn.WriteEntry) {
 	}
 }
 
-// outdated reports whether a page that was read has been changed after log sequence number lsn, up to which the reader
-// had the log. The pages of a range are the page where it starts and the pages of its rows: a row that is inserted in
-// between changes one of them.
+// outdated reports whether a page that was read has changed after log sequence number lsn, the reader's log position.
+// The pages of a range are the page where it starts and the pages of its rows. The comparison of rows finds insertions
+// into other pages (validate).
 func (g *pages) outdated(reads *optimistic.Reads, lsn uint64) bool {
 	if g.keys == 0 {
 		return false
@@ -101,8 +103,7 @@ func (g *pages) outdated(reads *optimistic.Reads, lsn uint64) bool {
 	return false
 }
 
-// lsns returns up to where the node's rows have the log of each region's writer of its partition, and nothing where
-// pages are not modelled.
+// lsns returns, by home, the last log entry that this node's rows include, or nil if pages are not modelled.
 func (r *Replica) lsns() []uint64 {
 	if r.writer.pages.keys == 0 {
 		return nil

@@ -36,7 +36,7 @@ func TestPageOf(t *testing.T) {
 	}
 }
 
-// Values that mean nothing are refused by name, with what would be right.
+// Invalid values are refused. The error names the parameter and the values that are allowed.
 func TestParametersOfPages(t *testing.T) {
 	for _, tc := range []struct {
 		given map[string]string

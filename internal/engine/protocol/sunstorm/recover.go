@@ -9,26 +9,28 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// recovery is the procedure by which a new incarnation of a writer obtains its predecessor's log, as in Aurora. It asks
-// all its storage copies for their log positions (Survey) and takes a copy of the longest log. That log contains all
-// durable entries, since at most one node is lost at a time.
+// recovery is the procedure by which a new incarnation of a writer obtains its predecessor's log, as in Aurora. The new
+// incarnation asks all its storage copies for their log positions (Survey), and obtains the state of the copy with the
+// longest log. That log contains all durable entries, since at most one node is lost at a time.
 //
-// The new log continues after the last entry of that copy. All copies are notified of its position (Recovered), and
-// copies that are behind receive a copy of the log. No message of the predecessor arrives afterwards, since a link
-// belongs to one incarnation.
+// The new incarnation continues the log after the last entry of that copy, and notifies all copies of that position
+// (Recovered). Copies that are behind request the state. No message of the predecessor arrives afterwards, since each
+// link belongs to one incarnation.
 //
-// The log contains the transactions that the predecessor has prepared, and thereby its yes votes. The other writers
-// know their outcomes, if any (InDoubt, settle.go). No log contains the reads of these transactions. Until the last of
-// them has ended, the writer therefore starts, prepares and reads for no other transaction, which protects more than
-// these reads. A reader waits for rows of other regions itself (replacement).
+// The log contains the transactions that the predecessor has prepared, and thereby its yes votes. The writer asks the
+// other writers for the outcomes of these transactions (InDoubt, settle.go).
+//
+// The reads of the prepared transactions are in no log, so the writer rule cannot protect them. Until the last prepared
+// transaction has ended, the writer therefore executes no transaction, prepares none, and answers no reads. A
+// transaction that reads rows of other regions waits for these rows separately (replacement).
 type recovery struct {
 	r *Replica
 	// standings are the storage copies' log positions.
 	standings map[geo.NodeID]uint64
-	// restored is set once the node has the log, recovered once a majority has it.
+	// restored is set once this node has the log, recovered once a majority of the cell's nodes has the log.
 	restored, recovered bool
-	// inDoubt are the prepared transactions without a known outcome. open are those that have not ended at another
-	// writer.
+	// inDoubt are the prepared transactions without a known outcome. open are the transactions that another writer has
+	// reported as still open.
 	inDoubt []*participation
 	open    map[txn.ID]bool
 	held    []heldMessage
@@ -40,8 +42,8 @@ type heldMessage struct {
 	m    protocol.Message
 }
 
-// hasLog reports whether a majority has the log that the writer continues. It returns true for a nil recovery, which
-// belongs to a node that need not recover.
+// hasLog reports whether a majority has the log that the writer continues. It returns true if c is nil, because such a
+// node need not recover.
 func (c *recovery) hasLog() bool { return c == nil || c.recovered }
 
 // holds reports whether message m must wait for a later stage of the recovery.
@@ -50,8 +52,8 @@ func (c *recovery) holds(m protocol.Message) bool {
 		return false
 	}
 	switch m.(type) {
-	// These messages make up the recovery itself. Log also arrives from other regions; apply holds it if their rows are
-	// missing.
+	// These messages make up the recovery itself. Log messages also arrive from other regions; apply holds them if the
+	// rows of the region are missing.
 	case *Persisted, *Log, *Recovered, *statetransfer.Piece, *statetransfer.Ack:
 		return false
 	// Before the node has the log, it has no rows to copy.
@@ -62,7 +64,8 @@ func (c *recovery) holds(m protocol.Message) bool {
 		// protects them.
 		return true
 	default:
-		// Answers may rest on the recovered log, and a majority must have that log before another node relies on it.
+		// An answer may depend on the recovered log, and a majority must have that log before another node relies on the
+		// answer.
 		return !c.recovered
 	}
 }
@@ -71,7 +74,7 @@ func (c *recovery) hold(from geo.NodeID, m protocol.Message) {
 	c.held = append(c.held, heldMessage{from, m})
 }
 
-// release handles the held messages, and holds those again that are still too early.
+// release handles the held messages. It holds a message again if it is still too early for it.
 func (c *recovery) release() {
 	held := c.held
 	c.held = nil
@@ -135,7 +138,7 @@ func (c *recovery) restore(m *rowsCopy) {
 	r := c.r
 	r.restore(r.region, m)
 	c.restored = true
-	// The recovered entries are never sent again: a copy that lacks some of them requests the rows instead.
+	// The recovered entries are never sent again: a copy that lacks some of these entries requests the rows instead.
 	r.wal.last, r.wal.sent, r.replacement.needed = m.Last, m.Last, m.Last
 	r.writer.pages.since = m.Last
 	for i := range m.Prepared {
@@ -171,7 +174,7 @@ func (c *recovery) attain() {
 	}
 	r.env.Mark(logRecovered)
 	c.recovered = true
-	// wal.entries is empty after a recovery, so nothing up to last may be left to ship.
+	// wal.entries is empty after a recovery, so shipped must not stay below last.
 	r.wal.durable, r.wal.shipped = r.wal.last, r.wal.last
 	// Copies in other regions receive only durable entries.
 	c.announce(func(home geo.Region) bool { return home != r.region })
@@ -215,7 +218,7 @@ func (c *recovery) ended(id txn.ID, committed bool) {
 
 func (c *recovery) end(id txn.ID, committed bool) {
 	i := slices.IndexFunc(c.inDoubt, func(p *participation) bool { return p.id == id })
-	// Another writer has reported the outcome before.
+	// Another writer has already reported the outcome.
 	if i < 0 {
 		return
 	}
@@ -224,13 +227,13 @@ func (c *recovery) end(id txn.ID, committed bool) {
 	if !committed {
 		p.no = Gone
 	}
-	// decide never removes it: the votes were sent to the predecessor.
+	// decide would never remove the entry, because the votes were sent to the predecessor.
 	delete(c.r.writer.open, id)
 	c.r.writer.end(p)
 }
 
-// progress aborts the transactions that no writer has committed or still has open, once all writers have reported. It
-// ends the recovery once no transaction is in doubt.
+// progress aborts the transactions that no other writer has committed or still has open, once all writers have
+// reported. It ends the recovery once no transaction is in doubt.
 func (c *recovery) progress() {
 	// A writer that has not reported may have committed the transaction.
 	if c.r.settlement.unanswered == 0 {

@@ -66,7 +66,7 @@ func TestNewWriter(t *testing.T) {
 		t.Errorf("asks the other writer %v", got)
 	}
 
-	// The predecessor's votes. A yes in its log is permanent.
+	// The new incarnation reports a yes vote only if its predecessor's log proves it.
 	for n, want := range map[Named]Verdict{{8, Name{5, 1}}: Yes, {3, Name{5, 1}}: Yes, {12, Name{5, 1}}: Gone, {8, Name{5, 2}}: Gone, {3, Name{4, 1}}: Gone} {
 		w.Receive(5, &Ask{n})
 		if got := q.Take(5); !reflect.DeepEqual(got, []protocol.Message{&Settled{n.ID, want}}) {
@@ -132,8 +132,8 @@ func TestNewWriter(t *testing.T) {
 	}
 }
 
-// A new incarnation asks again when it learns of other new incarnations: its earlier requests went to their
-// predecessors.
+// A new incarnation asks again when it learns of other new incarnations: its earlier requests went to the predecessors
+// of these incarnations.
 func TestAsksNewOnes(t *testing.T) {
 	w, q := newNode(t, 0, 1)
 	w.Receive(2, &Persisted{0})
@@ -145,7 +145,7 @@ func TestAsksNewOnes(t *testing.T) {
 	}
 }
 
-// A writer starts a log if all its storage copies have reported that they have none.
+// A writer starts an empty log if all its storage copies have reported that theirs are empty.
 func TestNewWriterOfAnEmptyLog(t *testing.T) {
 	w, q := newNodeOf(t, simload.Topology(1, 3, [][]float64{{0}}), 0, 1, nil)
 	w.Receive(1, &Persisted{0})
@@ -178,7 +178,7 @@ func TestAllAreAsked(t *testing.T) {
 	}
 }
 
-// A new writer is not whole before all other writers know of it.
+// A new writer is not fully replicated before all other writers have answered InDoubt.
 func TestAllAreTold(t *testing.T) {
 	w, q := newNodeOf(t, simload.Topology(1, 2, [][]float64{{0, 5}, {5, 0}}), 0, 1, nil)
 	w.Receive(1, &Persisted{0})
@@ -196,7 +196,8 @@ func TestAllAreTold(t *testing.T) {
 	}
 }
 
-// Unanswered requests to the predecessor are sent again; the versions that it has reported are void.
+// Reads that the predecessor has not answered are sent again. The new incarnation considers its predecessor's snapshots
+// too old.
 func TestReadAgain(t *testing.T) {
 	topology := simload.Topology(2, 2, [][]float64{{0}})
 	r, q := newNodeOf(t, topology, 0, 0, nil)

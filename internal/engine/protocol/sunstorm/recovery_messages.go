@@ -25,7 +25,7 @@ func (m *Lost) AppendTo(b []byte) []byte { return b }
 
 func (m *Lost) String() string { return "asks for a copy" }
 
-// Survey asks a storage copy how far it has the log, for a new incarnation of the writer. The answer is Persisted.
+// Survey asks a storage copy for its log position. A new incarnation of the writer sends it. The answer is Persisted.
 type Survey struct{}
 
 // Kind implements protocol.Message.
@@ -130,8 +130,8 @@ func readVerdict(r *codec.Reader) Verdict {
 	return v
 }
 
-// Orphan reports that a node which a new incarnation has replaced had initiated a transaction. A receiver without its
-// Prepare votes no.
+// Orphan reports that the initiator of a transaction, Node, was lost and replaced by Incarnation. A receiver that has
+// no Prepare of the transaction votes no.
 type Orphan struct {
 	ID          txn.ID
 	Node        geo.NodeID
@@ -155,7 +155,8 @@ func (m *Orphan) String() string {
 	return fmt.Sprintf("t%v was initiated before incarnation %d of node %d", m.ID, m.Incarnation, m.Node)
 }
 
-// InDoubt asks another writer how transactions have ended that are prepared at a new incarnation. The answer is Known.
+// InDoubt asks another writer for the outcomes of transactions that are prepared at the sender, a new incarnation. The
+// answer is Known.
 type InDoubt struct{ Transactions []Named }
 
 // Kind implements protocol.Message.
@@ -187,8 +188,8 @@ func (m *InDoubt) String() string {
 	return "is in doubt about" + listed(ids)
 }
 
-// Known reports which of the requested transactions the sender has committed, and which it has open: it will send their
-// outcomes later.
+// Known reports which of the requested transactions the sender has committed, and which are still open there. The
+// sender reports the outcomes of the open ones later (Ended).
 type Known struct{ Committed, Open []txn.ID }
 
 // Kind implements protocol.Message.
@@ -238,7 +239,7 @@ func readIDs(r *codec.Reader) (ids []txn.ID) {
 	return ids
 }
 
-// Ended reports the outcome of an open transaction.
+// Ended reports the outcome of a transaction that Known has reported as open.
 type Ended struct {
 	ID        txn.ID
 	Committed bool

@@ -15,14 +15,14 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// replacement gives a node the state that the log of each writer of its partition has produced. The writer sends a copy
-// of its rows and prepared transactions, and the log follows on the same link. A new incarnation needs a copy from
-// every writer. An older node needs one from a new writer, if it has not received the last entries of the predecessor.
-// The new writer reports where its log starts (Recovered).
+// replacement transfers to a node the state that the log of each writer of its partition has produced. The writer sends
+// a copy of its rows and prepared transactions, and the log follows on the same link. A new incarnation needs a copy
+// from every writer. An existing node needs a copy from a new writer if it has not received the predecessor's last
+// entries. The new writer reports where its log starts (Recovered).
 //
-// A storage copy in the writer's own region counts for the majority once it has confirmed the copy; confirmations of
-// its predecessor no longer count. Other regions receive no copy that includes entries which are not durable, since
-// they would be ahead of a new writer's log.
+// A new storage copy in the writer's own region counts for the majority once it has confirmed its state; confirmations
+// of its predecessor no longer count. A copy is sent to another region only once all its entries are durable. Otherwise
+// that region could be ahead of the log of a later writer.
 type replacement struct {
 	r *Replica
 	// incoming are, by home, the copies that the node has requested; nil for none.
@@ -31,13 +31,14 @@ type replacement struct {
 	unsure   []bool
 	ticking  bool // a timer is set
 	outgoing *statetransfer.Sender
-	// waiting are copies that include entries which are not durable yet.
+	// waiting are copies for other regions that include entries which are not durable yet.
 	waiting []waitingCopy
 	// lacking marks, at a writer, the nodes that must confirm its log up to needed, after the writer or the node was
 	// replaced.
 	lacking []bool
 	needed  uint64
-	// reading are this node's transactions, and reads the reads of other nodes, that wait for missing rows.
+	// reading are this node's transactions that wait for missing rows, and reads are Read messages of other nodes that
+	// wait for them.
 	reading []*transaction
 	reads   []heldMessage
 }
@@ -45,7 +46,7 @@ type replacement struct {
 // incoming is a copy that has been requested and has not arrived completely.
 type incoming struct {
 	statetransfer.Receiver
-	held []*Log // parts of the log that follow it
+	held []*Log // parts of the log that follow the copy
 	// confirm is set if a new writer expects a confirmation that the copy has arrived.
 	confirm bool
 }
@@ -71,7 +72,7 @@ func (p *replacement) init(r *Replica, incarnation uint32) {
 	}
 }
 
-// ask requests missing state. It cancels a transfer if its receiver is silent.
+// ask requests all missing state.
 func (p *replacement) ask() {
 	p.ticking = false
 	for home, in := range p.incoming {
@@ -103,7 +104,7 @@ func (p *replacement) survey(from geo.NodeID) {
 	}
 }
 
-// lost sends a node a copy, unless a copy is in flight.
+// lost sends node to a copy of this node's state, unless a copy for it is already in flight or waiting.
 func (p *replacement) lost(to geo.NodeID) {
 	if p.outgoing.Busy(to) || slices.ContainsFunc(p.waiting, func(w waitingCopy) bool { return w.to == to }) {
 		return
@@ -117,7 +118,7 @@ func (p *replacement) lost(to geo.NodeID) {
 	}
 }
 
-// flush sends the copies with durable entries.
+// flush sends the waiting copies whose entries are all durable.
 func (p *replacement) flush() {
 	p.waiting = slices.DeleteFunc(p.waiting, func(w waitingCopy) bool {
 		if w.last > p.r.wal.durable {
@@ -137,7 +138,7 @@ func (p *replacement) cancel(to geo.NodeID) {
 	p.waiting = slices.DeleteFunc(p.waiting, func(w waitingCopy) bool { return w.to == to })
 }
 
-// holds queues a part of a log if the rows that precede it are missing. It reports whether it has.
+// holds queues a part of a log if the rows that precede it are missing. It reports whether the part was queued.
 func (p *replacement) holds(home geo.Region, m *Log) bool {
 	in := p.incoming[home]
 	if in == nil {
@@ -159,7 +160,8 @@ func (p *replacement) recovered(from geo.NodeID, lsn uint64) {
 		p.incoming[home].confirm = true
 	case has == lsn:
 		p.r.env.Send(from, &Persisted{lsn})
-	// The writer has taken the longest log of its region, and other regions receive only durable entries.
+	// No copy can be ahead: the new writer has taken the longest log of its region, and other regions receive only durable
+	// entries.
 	case has > lsn:
 		panic("sunstorm: a copy has more of a log than its writer")
 	default:
@@ -192,7 +194,7 @@ func (p *replacement) piece(from geo.NodeID, m *statetransfer.Piece) {
 		return
 	}
 	p.r.restore(home, copied)
-	// The region's storage counts for the majority, and a new writer waits for the copies that it has asked to confirm.
+	// Storage copies in the writer's region count for the majority, and a new writer waits for all confirmations.
 	if home == p.r.region || in.confirm {
 		p.r.env.Send(from, &Persisted{copied.Last})
 	}
@@ -239,7 +241,7 @@ func (r *Replica) Replaced(n geo.NodeID, incarnation uint32) {
 	case !writer && partition && near && r.writes():
 		r.wal.replaced(n)
 		p.lacking[n] = true
-	case writer && partition && p.incoming[home] == nil: // a node that still waits for rows has started after it
+	case writer && partition && p.incoming[home] == nil: // a node that still waits for rows has started after the replacement
 		p.unsure[home] = true
 		if near {
 			r.disown()
@@ -248,7 +250,7 @@ func (r *Replica) Replaced(n geo.NodeID, incarnation uint32) {
 	case writer && near && r.writes():
 		r.readAgain(n)
 	}
-	// The pending request was for the predecessor.
+	// The pending request was sent to the predecessor.
 	if partition && p.incoming[home] != nil && (writer || near && r.writes()) {
 		p.request(home)
 	}
@@ -264,7 +266,7 @@ func (r *Replica) FullyReplicated() bool {
 	return p.waits() == 0 && !slices.Contains(p.unsure, true) && !slices.Contains(p.lacking, true) && r.recovery == nil && r.settlement.whole()
 }
 
-// replaces is Engine.Replaces. It returns all nodes if each cell has several, and none otherwise.
+// replaces is Engine.Replaces. It returns all nodes if each cell has two or more nodes, and none otherwise.
 func replaces(t *geo.Topology, _ protocol.Params) (nodes []geo.NodeID) {
 	if t.Replicas < 2 {
 		return nil
@@ -279,7 +281,7 @@ func replaces(t *geo.Topology, _ protocol.Params) (nodes []geo.NodeID) {
 type rowsCopy struct {
 	Last uint64
 	Rows []store.Row // in the order of keys
-	// Prepared are the transactions that are prepared, as entries of the log.
+	// Prepared are the Prepared entries of transactions that have not ended.
 	Prepared []Entry
 	// Committed are the committed multi-region transactions, in copies for nodes of the writer's region.
 	Committed names
@@ -326,7 +328,7 @@ func (r *Replica) rowsOf(home geo.Region) []store.Row {
 	return slices.DeleteFunc(store.Placed(r.store), func(x store.Row) bool { return r.placement.Home(x.Key) != home })
 }
 
-// restore replaces a home's rows by the rows of a copy.
+// restore replaces a home's rows with the rows of a copy.
 func (r *Replica) restore(home geo.Region, m *rowsCopy) {
 	// All changes of the copy get one version, so a snapshot includes all of them or none.
 	r.version++
@@ -361,8 +363,8 @@ func (r *Replica) restore(home geo.Region, m *rowsCopy) {
 	r.forgetLagging(home)
 }
 
-// forgetLagging drops the received parts of a home's log that are not applied, because a copy of the rows includes
-// them.
+// forgetLagging drops the received parts of a home's log that are not applied, because a received copy of the rows
+// already includes them.
 func (r *Replica) forgetLagging(home geo.Region) {
 	var others queue.Queue[lag]
 	r.lagging.Each(func(l lag) {

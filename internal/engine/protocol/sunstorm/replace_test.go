@@ -13,7 +13,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/protocoltest"
 )
 
-// newNode makes a node of a database of two regions with five nodes each, which has started.
+// newNode returns a started node of a database of two regions with five nodes each.
 func newNode(t *testing.T, self geo.NodeID, incarnation uint32) (*Replica, *protocoltest.Quiet) {
 	return newNodeOf(t, simload.Topology(1, 5, [][]float64{{0, 5}, {5, 0}}), self, incarnation, nil)
 }
@@ -34,13 +34,13 @@ func newNodeOf(t *testing.T, topology *geo.Topology, self geo.NodeID, incarnatio
 	return r, q
 }
 
-// pieceOf is all of a copy.
+// pieceOf returns a piece that contains a whole copy.
 func pieceOf(m *rowsCopy) *statetransfer.Piece {
 	o := statetransfer.NewOutgoing(m.appendTo(nil), 0)
 	return &statetransfer.Piece{ID: 1, Part: o.Next(statetransfer.PieceBytes)}
 }
 
-// Entries that a lost storage copy has confirmed no longer count as copies; durable entries stay durable.
+// The confirmations of a lost storage copy no longer count for the majority. Durable entries stay durable.
 func TestPredecessorsLog(t *testing.T) {
 	w, q := newNode(t, 0, 0)
 	w.Submit(simload.Txn(1, "a0+1"))
@@ -63,8 +63,8 @@ func TestPredecessorsLog(t *testing.T) {
 	}
 }
 
-// A new incarnation waits for the copies of all writers. Of a log that arrived before the rows, it applies the entries
-// after the rows.
+// A new incarnation waits for the copies of all writers. If a log part arrives before the rows, the new incarnation
+// applies only the entries that the rows do not include.
 func TestNewIncarnation(t *testing.T) {
 	r, q := newNode(t, 1, 1)
 	if got := q.Take(0); len(got) != 1 || len(q.Take(5)) != 1 {
@@ -100,7 +100,8 @@ func TestNewIncarnation(t *testing.T) {
 	}
 }
 
-// A copy has the state from the writer's own log, with prepared transactions, and no rows of other writers.
+// A copy contains the state that the writer's own log has produced, including prepared transactions. It contains no
+// rows of other writers.
 func TestCopied(t *testing.T) {
 	w, q := newNode(t, 0, 0)
 	w.Submit(simload.Txn(1, "a0+1"))
@@ -119,7 +120,7 @@ func TestCopied(t *testing.T) {
 		}
 	}
 	q.Sent = map[geo.NodeID][]protocol.Message{}
-	for range 2 { // asked again, it is under way
+	for range 2 { // at the second request, the copy is in flight
 		w.Receive(1, &Lost{})
 	}
 	if got := q.Take(1); len(got) != 1 {
@@ -131,7 +132,7 @@ func TestCopied(t *testing.T) {
 	}
 }
 
-// A copy for another region waits until its entries are durable: a new writer may not have them.
+// A copy for another region waits until its entries are durable: a later writer may not have these entries.
 func TestCopyWaits(t *testing.T) {
 	w, q := newNode(t, 0, 0)
 	w.Submit(simload.Txn(1, "a0+1"))
@@ -156,8 +157,8 @@ func TestCopyWaits(t *testing.T) {
 	}
 }
 
-// A copy that lacks the end of a lost writer's log receives another copy. It replaces the copy's rows, and the log
-// parts that it has received and not applied.
+// A node that lacks the end of a lost writer's log receives a copy of the rows. The copy replaces the node's rows of
+// that writer, and the log parts that the node has received but not applied.
 func TestEndOfALogIsLost(t *testing.T) {
 	topology := simload.Topology(1, 2, [][]float64{{0, 5}, {5, 0}})
 	r, q := newNodeOf(t, topology, 3, 0, map[string]string{"copyLag": "1s"})
@@ -194,7 +195,7 @@ func TestEndOfALogIsLost(t *testing.T) {
 	}
 }
 
-// All nodes can be replaced where each cell has two or more nodes, and none where a cell has a single node.
+// All nodes can be replaced if each cell has two or more nodes, and none if each cell has a single node.
 func TestReplaces(t *testing.T) {
 	for replicas, want := range map[int]int{1: 0, 2: 8, 3: 12} {
 		topology := simload.Topology(2, replicas, [][]float64{{0, 5}, {5, 0}})

@@ -9,7 +9,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/blocks/rerun"
 )
 
-// inGroup is a row of a group of region b.
+// inGroup returns the key of row n of a group whose home is region b.
 func inGroup(n uint8) txn.Key { return simload.GroupKey(1, n) }
 
 func scanned(from, to uint8, rows ...uint8) Part {

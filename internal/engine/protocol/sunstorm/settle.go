@@ -15,36 +15,36 @@ import (
 // writer notifies all other writers that it knows of the new incarnation (Aware), before it sends any Prepare to that
 // incarnation. The receiver therefore knows to which incarnation the initiator has sent its Prepare.
 //
-//   - A writer requests the lost writer's missing votes (Ask). The new incarnation knows from its log what its
-//     predecessor has prepared: the vote was yes. It votes no on all other transactions: its predecessor refused them
-//     or never knew them, and never will. To distinguish them, it remembers the committed transactions, one bit for
-//     each.
-//   - A writer without the Prepare of a lost initiator never receives it. A writer that has the Prepare notifies the
-//     other participants (Orphan), and those without it vote no.
-//   - The new incarnation asks for the outcomes of its prepared transactions (InDoubt). A writer that has committed
-//     such a transaction reports that. A writer where it is still open reports that, and sends the outcome later. A
-//     transaction that is neither committed nor open at any writer was aborted, or its Prepare reached no writer.
+//   - A writer asks the new incarnation for the lost writer's missing votes (Ask). The new incarnation votes yes on
+//     transactions that its log shows as prepared or committed, because its predecessor voted yes on these. It votes no
+//     on all others: its predecessor refused them or never received them. To recognize committed transactions, it keeps
+//     one bit for each.
+//   - A lost initiator may have sent Prepare to only some of the participants. A participant that has received Prepare
+//     notifies the others (Orphan). A participant that has not received Prepare votes no.
+//   - The new incarnation asks for the outcomes of its prepared transactions (InDoubt). A writer reports which of them
+//     it has committed, and which are still open there; it sends the outcomes of the open ones later. A transaction
+//     that is neither committed nor open at any writer was aborted, or its Prepare reached no writer.
 //
-// Concerning a transaction from before the loss, the new incarnation sends and receives only these messages.
+// For transactions from before the loss, the new incarnation exchanges no other messages.
 //
-// The next node may be lost once all this is over and the outcomes are durable (whole), because an initiator without
-// rows keeps its outcomes only in memory.
+// Another node may be lost only after all these transactions are settled and their outcomes are durable (whole). The
+// reason is that an initiator without rows keeps its outcomes only in memory.
 type settlement struct {
 	r *Replica
 	// replaceable is set if nodes can be replaced. Only then are transactions named and commits remembered.
 	replaceable bool
-	// generation is the generation in the names of transactions that this node initiates. initiated are the transactions
-	// that it has named, committed the committed transactions.
+	// generation is part of the names of the transactions that this node initiates. initiated is the set of transactions
+	// that this node has named. committed is the set of committed multi-region transactions.
 	generation           uint64
 	initiated, committed names
-	// told are, by node, the latest known incarnations of writers. aware are, by writer and node, the incarnations that
-	// the writer has reported to know. Both are nil until a writer is replaced. lost is the writer that was replaced
-	// last.
+	// told is, by node, the latest incarnation of each writer that this node knows of. aware is, by writer and node, the
+	// latest incarnation that the writer has reported to know of (Aware). Both are nil until a writer is replaced. lost is
+	// the writer that was replaced last.
 	told  []uint32
 	aware [][]uint32
 	lost  geo.NodeID
-	// open are the transactions that were open when lost was replaced, or that are older, and have not ended. The last of
-	// the others has ended with the entry fence.
+	// open are the unfinished transactions that involve the predecessor of lost, or were open here when lost was replaced.
+	// The outcomes of all finished transactions of this kind are in the log up to entry fence.
 	open    map[txn.ID]bool
 	fence   uint64
 	orphans []heldOrphan
@@ -103,7 +103,7 @@ func (s *settlement) others(f func(geo.NodeID)) {
 }
 
 // replaced records that another writer was replaced. A new incarnation also receives this call for earlier
-// replacements, which all other writers know.
+// replacements, which all other writers already know of.
 func (s *settlement) replaced(n geo.NodeID, incarnation uint32) {
 	if s.told == nil {
 		s.begin()
@@ -117,7 +117,7 @@ func (s *settlement) replaced(n geo.NodeID, incarnation uint32) {
 		return
 	}
 	w := &s.r.writer
-	// Transactions that finished before the loss are safe once the log is durable up to here.
+	// The outcomes of transactions that finished before the loss survive another loss once the log is durable up to here.
 	s.lost, s.fence = n, s.r.wal.last
 	// Aware must precede any Prepare to the new incarnation. Links keep the order of messages.
 	s.others(func(other geo.NodeID) {
@@ -133,7 +133,7 @@ func (s *settlement) replaced(n geo.NodeID, incarnation uint32) {
 	for _, id := range ids {
 		p := w.open[id]
 		switch {
-		case !p.known || p.initiator == s.r.self && !p.voted: // in the last case, do sends Prepare to the new incarnation
+		case !p.known || p.initiator == s.r.self && !p.voted: // in the last case, initiation.do will send Prepare to the new incarnation
 		case p.ahead:
 			// The initiator sent Prepare to the new incarnation, so that incarnation, and not its predecessor, needs this
 			// vote.
@@ -173,8 +173,8 @@ func (s *settlement) awareOf(from geo.NodeID, m *Aware) {
 	s.aware[from][m.Node] = m.Incarnation
 }
 
-// arrives compares the initiator's knowledge of new incarnations with this node's, for a Prepare that has arrived. It
-// sets ahead, or settles the transaction.
+// arrives handles a Prepare that has arrived. It sets ahead if the initiator knew of a replacement that this node does
+// not know of. If the initiator did not know of a replacement that this node knows of, arrives settles the transaction.
 func (s *settlement) arrives(p *participation) {
 	if s.told == nil {
 		return
@@ -187,8 +187,8 @@ func (s *settlement) arrives(p *participation) {
 		switch told, aware := s.told[n], s.aware[p.initiator][n]; {
 		case aware > told:
 			s.r.env.Mark(preparedAhead)
-			// The initiator already knew the new incarnation and has sent its Prepare to it. This node learns of the loss
-			// later.
+			// The initiator already knew of the new incarnation, and has sent Prepare to that incarnation. This node learns of
+			// the loss later.
 			p.ahead = true
 		case aware < told:
 			// The initiator sent its Prepare before it learned of the loss, so the Prepare went to the predecessor.
@@ -199,10 +199,10 @@ func (s *settlement) arrives(p *participation) {
 	}
 }
 
-// settle replaces the messages of the lost writer that will never arrive for a transaction.
+// settle obtains substitutes for the messages about a transaction that the lost writer will never send.
 func (s *settlement) settle(p *participation) {
 	p.old = true
-	// The lost writer confirms nothing any more; waiting for it would block the transaction.
+	// The lost writer will never confirm this node's vote. Waiting for the confirmation would block the transaction.
 	p.unconfirmed = slices.DeleteFunc(p.unconfirmed, func(n geo.NodeID) bool { return n == s.lost })
 	// The vote of a lost initiator with rows is its Prepare, which has arrived.
 	if s.lost != p.initiator && !slices.Contains(p.heard, s.lost) {
@@ -215,8 +215,8 @@ func (s *settlement) settle(p *participation) {
 	}
 }
 
-// over reports whether writer n is the lost writer and the transaction involves its predecessor, so that n expects no
-// message about it.
+// over reports whether n is the lost writer and the transaction involves n's predecessor. In that case, the new
+// incarnation expects no vote on the transaction.
 func (s *settlement) over(p *participation, n geo.NodeID) bool { return p.old && n == s.lost }
 
 // bereave notifies the writers that may not have received Prepare from a lost initiator. It must be called after this
@@ -241,7 +241,7 @@ func (s *settlement) orphan(from geo.NodeID, m *Orphan) {
 		return
 	}
 	p := s.r.writer.open[m.ID]
-	// This node has the Prepare, so it votes by itself.
+	// This node has the Prepare, so it sends a vote anyway.
 	if p != nil && p.known {
 		return
 	}
@@ -255,7 +255,7 @@ func (s *settlement) orphan(from geo.NodeID, m *Orphan) {
 // ask answers a request for the vote of this writer's lost predecessor.
 func (s *settlement) ask(from geo.NodeID, m *Ask) {
 	p, verdict := s.r.writer.open[m.ID], Gone
-	// The log proves a yes: a transaction is committed or prepared only after the predecessor's vote.
+	// The log proves the yes vote: the predecessor prepared a transaction only if its vote was yes.
 	if s.committed.has(m.ID, m.Name) || p != nil && p.prepared && p.name == m.Name {
 		s.r.env.Mark(voteFound)
 		verdict = Yes
@@ -263,8 +263,8 @@ func (s *settlement) ask(from geo.NodeID, m *Ask) {
 	s.r.env.Send(from, &Settled{m.ID, verdict})
 }
 
-// settled handles a vote that replaces a missing vote. It ignores the vote if the transaction has ended or a vote of
-// the sender was counted.
+// settled handles a vote that replaces a missing vote. It ignores the vote if the transaction has ended, or if the
+// sender's vote was already counted.
 func (s *settlement) settled(from geo.NodeID, m *Settled) {
 	if p := s.r.writer.open[m.ID]; p != nil && !slices.Contains(p.heard, from) {
 		s.r.writer.count(p, from, m.Verdict)
@@ -279,7 +279,8 @@ func (s *settlement) inDoubt(from geo.NodeID, m *InDoubt) {
 		case s.committed.has(t.ID, t.Name):
 			s.r.env.Mark(endFound)
 			a.Committed = append(a.Committed, t.ID)
-		// A decided transaction that is not in committed was aborted. It is in neither list, so the asker aborts it, too.
+		// A decided transaction that is not in committed was aborted. It is in neither list, so the new incarnation aborts
+		// it, too.
 		case p != nil && p.known && p.name == t.Name && !p.decided:
 			p.tell = true
 			a.Open = append(a.Open, t.ID)
@@ -292,12 +293,12 @@ func (s *settlement) inDoubt(from geo.NodeID, m *InDoubt) {
 func (s *settlement) ends(id txn.ID) {
 	if s.open[id] {
 		delete(s.open, id)
-		// An outcome is only safe from another loss once the log is durable up to its entry.
+		// An outcome survives another loss only once the log is durable up to its entry.
 		s.fence = s.r.wal.last
 	}
 }
 
-// whole reports whether no unfinished work depends on the lost state of a writer any more.
+// whole reports whether all transactions that a lost writer has left open are settled and durable.
 func (s *settlement) whole() bool {
 	// No replacement is known here, so only this node's own recovery can be unfinished.
 	if s.told == nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/protocoltest"
 )
 
-// newWriter makes the writer of region b in a database of three regions with two nodes each: the writers are nodes 0, 2
-// and 4.
+// newWriter returns the writer of region b in a database of three regions with two nodes each. The writers are nodes 0,
+// 2 and 4.
 func newWriter(t *testing.T, votes string) (*Replica, *protocoltest.Quiet) {
 	return newNodeOf(t, simload.Topology(1, 2, [][]float64{{0, 5, 5}, {5, 0, 5}, {5, 5, 0}}), 2, 0, map[string]string{"votes": votes})
 }
@@ -37,8 +37,8 @@ func want(t *testing.T, q *protocoltest.Quiet, to geo.NodeID, want ...protocol.M
 	}
 }
 
-// A vote that a lost writer has not sent, or that is lost, is supplied by the new incarnation. The node is whole when
-// the open transactions have ended durably, and all writers know of the new incarnation.
+// If a lost writer's vote is missing, the new incarnation supplies it. The node is fully replicated once the outcomes
+// of the open transactions are durable and all writers know of the new incarnation.
 func TestVoteIsAskedFor(t *testing.T) {
 	for _, votes := range []string{votesDirect, votesAcknowledged} {
 		w, q := newWriter(t, votes)
@@ -66,8 +66,8 @@ func TestVoteIsAskedFor(t *testing.T) {
 	}
 }
 
-// A vote that has arrived is not requested. A node is not whole before it knows that all writers know of the new
-// incarnation.
+// A vote that has arrived is not requested. A node is not fully replicated before all writers have reported that they
+// know of the new incarnation.
 func TestVoteHasCome(t *testing.T) {
 	w, q := newWriter(t, votesDirect)
 	w.Receive(0, &Vote{7, Yes})
@@ -76,7 +76,7 @@ func TestVoteHasCome(t *testing.T) {
 	w.Receive(0, &Recovered{0})
 	want(t, q, 0, &Persisted{0})
 	w.Receive(3, &Persisted{1})
-	want(t, q, 0) // the predecessor's transaction
+	want(t, q, 0) // no vote: the transaction is the predecessor's
 	if w.Receive(3, &Persisted{2}); w.FullyReplicated() || w.Pending() > 0 {
 		t.Errorf("%d pending, whole %v, before the third writer knows", w.Pending(), w.FullyReplicated())
 	}
@@ -85,8 +85,8 @@ func TestVoteHasCome(t *testing.T) {
 	}
 }
 
-// A Prepare from a writer that knows of a new incarnation belongs to that incarnation's transactions, and otherwise to
-// its predecessor's.
+// A transaction involves a new incarnation if its initiator knew of that incarnation when it sent Prepare. Otherwise it
+// involves the predecessor.
 func TestOlderAndNewer(t *testing.T) {
 	w, q := newWriter(t, votesDirect)
 	w.Receive(4, &Aware{0, 1})
@@ -116,7 +116,7 @@ func TestOlderAndNewer(t *testing.T) {
 	want(t, q, 0, &Vote{8, Yes})
 }
 
-// A transaction that this node is about to initiate is the new incarnation's.
+// A transaction whose Prepare this node has not sent yet involves the new incarnation.
 func TestPrepareIsNotSentYet(t *testing.T) {
 	w, q := newWriter(t, votesDirect)
 	w.Submit(simload.Txn(7, "a0+1 a1+1"))
@@ -134,7 +134,7 @@ func TestPrepareIsNotSentYet(t *testing.T) {
 }
 
 // A writer with a Prepare of a lost initiator notifies the others after its vote. A writer without it votes no, and
-// discards the votes of others.
+// discards the votes that it has received.
 func TestOrphans(t *testing.T) {
 	w, q := newWriter(t, votesDirect)
 	w.Receive(0, prepareOf(7))
@@ -155,7 +155,7 @@ func TestOrphans(t *testing.T) {
 		t.Errorf("%d prepared, %d open", len(w.writer.prepared), len(w.writer.open))
 	}
 
-	// The other writer has voted, and has ended the transaction before it learns of the loss: its vote counts once.
+	// The other writer votes, and ends the transaction before it is notified of the loss. Its vote counts only once.
 	w, _ = newWriter(t, votesAcknowledged)
 	w.Receive(0, prepareOf(7))
 	w.Receive(3, &Persisted{1})
@@ -169,7 +169,7 @@ func TestOrphans(t *testing.T) {
 	w, q = newWriter(t, votesDirect)
 	w.Receive(4, &Vote{7, Yes})
 	w.Receive(4, &Orphan{7, 0, 1})
-	want(t, q, 4) // Prepare may come
+	want(t, q, 4) // Prepare may still arrive
 	w.Receive(4, &Aware{0, 1})
 	w.Replaced(0, 1)
 	if w.Receive(0, &Recovered{0}); !w.FullyReplicated() || w.Pending() > 0 {
@@ -178,8 +178,8 @@ func TestOrphans(t *testing.T) {
 	want(t, q, 4, &Aware{0, 1}, &Settled{7, Gone})
 }
 
-// A new incarnation receives the outcomes of the transactions that it has prepared: the committed ones, and the open
-// ones when they end. Another run may reuse an id.
+// A new incarnation receives the outcomes of its prepared transactions: immediately if they are committed, and
+// otherwise when they end. Another run may reuse an id.
 func TestInDoubt(t *testing.T) {
 	w, q := newWriter(t, votesDirect)
 	for id := txn.ID(5); id < 9; id++ {
@@ -200,7 +200,8 @@ func TestInDoubt(t *testing.T) {
 	want(t, q, 0, &Ended{7, true})
 }
 
-// Transactions take a bit each, of two generations of each initiator, and come through a copy.
+// A set of names uses a bit for each transaction, and keeps two generations for each initiator. It can be encoded and
+// decoded.
 func TestNames(t *testing.T) {
 	var s names
 	type one struct {

@@ -10,18 +10,18 @@ import (
 var (
 	// interactive requests rows one at a time.
 	interactive = map[string]string{"interactive": "true"}
-	// acknowledged waits until the other writers have the votes.
+	// acknowledged lets a writer decide only after the other writers have confirmed its vote.
 	acknowledged = map[string]string{"votes": "acknowledged"}
 	// paged has index pages of four keys.
 	paged = map[string]string{"keysPerPage": "4", "pageUpdates": "all"}
-	// lagging has copies that lag by a round trip and more.
+	// lagging lets copies lag by more than a round trip.
 	lagging = map[string]string{"copyLag": "250ms"}
 	// patient lets multi-region transactions wait before they die.
 	patient = map[string]string{"waitDie": "timeout", "deadlockTimeout": "300ms"}
 )
 
-// For every topology and network, the copies stay equal, the sum of all money is constant, and readers see all of a
-// transaction or nothing. Every transaction is answered exactly once: the simulator panics on a second answer.
+// On every topology and network, the copies stay equal, the total balance is constant, and readers see a transaction
+// completely or not at all. Every transaction is answered exactly once: the simulator panics on a second answer.
 func TestSerializable(t *testing.T) {
 	t.Run("hinted", func(t *testing.T) { protocoltest.Serializable(t, sunstorm.Engine, nil, 3) })
 	t.Run("interactive", func(t *testing.T) { protocoltest.Serializable(t, sunstorm.Engine, interactive, 2) })
@@ -29,20 +29,20 @@ func TestSerializable(t *testing.T) {
 	t.Run("lagging", func(t *testing.T) { protocoltest.Serializable(t, sunstorm.Engine, lagging, 2) })
 }
 
-// Links between regions break and come back at random.
+// Links between regions fail and recover at random.
 func TestCuts(t *testing.T) {
 	t.Run("direct", func(t *testing.T) { protocoltest.Cuts(t, sunstorm.Engine, nil, 6) })
 	t.Run("acknowledged", func(t *testing.T) { protocoltest.Cuts(t, sunstorm.Engine, acknowledged, 4) })
 	t.Run("patient", func(t *testing.T) { protocoltest.Cuts(t, sunstorm.Engine, patient, 4) })
 }
 
-// Two runs with the same seed are the same, line by line.
+// Two runs with the same seed produce the same events.
 func TestReproducible(t *testing.T) { protocoltest.Reproducible(t, sunstorm.Engine, nil) }
 
-// The median latency of every class and region is the law's, within 5%, on an unloaded system.
+// On an unloaded system, the median latency of every class and region is within 5% of the latency model.
 func TestLaw(t *testing.T) { protocoltest.Law(t, sunstorm.Engine, nil) }
 
-// Edges of the parameters and of the topology.
+// Transactions commit on small and asymmetric topologies, with several sets of parameters.
 func TestShapes(t *testing.T) {
 	protocoltest.Shapes(t, sunstorm.Engine, []map[string]string{nil, interactive, acknowledged, paged, patient, lagging})
 }

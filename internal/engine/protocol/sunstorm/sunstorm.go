@@ -1,34 +1,35 @@
-// Package sunstorm is a database in which every region owns a part of the rows. Each region has a writer for its rows,
-// and keeps slightly stale copies of all others. The package follows Nguyen et al., SunStorm: Geographically
-// distributed transactions over Aurora-style systems, sections 3 to 6.
+// Package sunstorm implements a database in which every region owns a part of the rows. Each region has a writer for
+// its rows, and keeps slightly stale copies of all other rows. The package follows Nguyen et al., SunStorm:
+// Geographically distributed transactions over Aurora-style systems, sections 3 to 6.
 //
 // Writers. The rows of a cell, a partition of a home region, have one writer: the first node of the partition in that
 // region. The region's other replicas of the partition are its storage copies. A writer's changes are in its log
 // (wal.go), whose entries have log sequence numbers. An entry is durable when a majority of the writer and its storage
 // copies has it. Durable entries are shipped to the other regions, which apply them in the order of the log.
 //
-// Execution (initiator.go). The writer's node of the client's region runs the procedure on the state of its region: the
-// newest version of the region's rows, and older versions of other rows. The first read at a node fixes the snapshot
-// for all later reads there.
+// Execution (initiator.go). The writer in the client's region runs the procedure on the state of its region: the newest
+// versions of the region's rows, and older versions of other rows. The first read at a node fixes the snapshot for all
+// later reads there.
 //
-// Single-region transactions touch only the rows of one writer, on their client's node. They are executed and committed
-// in one step, on the newest rows, so no two of them are ever concurrent. Hence a dangerous structure of serializable
-// snapshot isolation needs a prepared transaction. The reader rule and the writer rule forbid these structures.
+// Single-region transactions touch only rows of the writer that executes them. They are executed and committed in one
+// step, on the newest rows, so no two of them are ever concurrent. Hence every dangerous structure of serializable
+// snapshot isolation contains a prepared transaction. The reader rule and the writer rule forbid these structures.
 //
 // Multi-region transactions (writer.go) are all others. The initiator prepares its part, and sends Prepare, its yes
 // vote, to all other writers involved. Each writer validates that the rows read are current, prepares, and sends its
-// vote to all. A writer that has all votes decides independently. A prepared transaction holds its read set and write
-// set. A transaction that reads from the write set (reader rule), or writes to the read set (writer rule), is aborted.
-// A single-region transaction that writes to the write set waits. A multi-region transaction dies instead, since
-// distributed deadlocks could not be detected. It dies immediately or, with waitDie, after it has waited for long.
+// vote to all participants. A writer that has all votes decides independently. A prepared transaction holds its read
+// set and write set. A transaction that reads from the write set (reader rule), or writes to the read set (writer
+// rule), is aborted. A single-region transaction that writes to the write set waits. A multi-region transaction dies
+// instead, since distributed deadlocks could not be detected. It dies immediately or, depending on the parameter
+// waitDie, after a timeout.
 //
-// Strict serializability. From the last vote until the first commit, all that a multi-region transaction has read and
-// writes is held everywhere, and its reads are current. So it takes effect at that instant. A single-region transaction
-// takes effect at its step.
+// Strict serializability. Consider the interval between the last vote and the first commit of a multi-region
+// transaction. All its writers then hold its read set and write set, and its reads are current. The transaction takes
+// effect in this interval. A single-region transaction takes effect in the step that commits it.
 //
-// A node that has lost its state is replaced, where a cell has two nodes or more. Each writer sends a new storage copy
-// a copy of its rows (replace.go). A new writer receives its log from its storage copies (recover.go). The other
-// writers send it the outcomes of its prepared transactions, and it sends them its predecessor's votes (settle.go).
+// A node that has lost its state is replaced if each cell has two or more nodes. Each writer sends a new storage copy a
+// copy of its rows (replace.go). A new writer receives its log from its storage copies (recover.go). The other writers
+// send it the outcomes of its prepared transactions, and it sends them its predecessor's votes (settle.go).
 package sunstorm
 
 import (
@@ -131,10 +132,10 @@ func check(p protocol.Params) []*protocol.ParamError {
 	return nil
 }
 
-// RoleWriter is the role of the nodes that write: a single node in each region and partition.
+// RoleWriter is the role of the writers: one node in each region and partition.
 const RoleWriter = "writer"
 
-// keptBehind is the minimum time for which replaced row versions are kept, for transactions that read a snapshot.
+// keptBehind is the minimum time for which replaced row versions stay readable for transactions with older snapshots.
 const keptBehind = 10 * time.Second
 
 // Replica is one node: the writer of a cell, or a storage copy of that writer. Every node keeps copies of all regions'
@@ -162,14 +163,14 @@ type Replica struct {
 
 	wal    wal
 	writer writer
-	// copies are the copies of the other writers' rows, by home.
+	// copies describes this node's copies of the other writers' rows, by home.
 	copies      []copyOf
 	replacement replacement
 	settlement  settlement
 	// recovery is the recovery of a writer's new incarnation, until it accepts transactions; nil at all other nodes.
 	recovery *recovery
-	// lag is the delay between the arrival and the application of another region's log. lagging are the parts whose lag
-	// has not passed.
+	// lag is the delay between the arrival and the application of another region's log. lagging are the received parts
+	// whose delay has not passed yet.
 	lag     time.Duration
 	lagging queue.Queue[lag]
 
@@ -206,7 +207,7 @@ func newReplica(c protocol.Config, m mistake) *Replica {
 	r.settlement.init(r, c.Incarnation)
 	r.replacement.init(r, c.Incarnation)
 	if c.Incarnation > 0 {
-		// Snapshots of the predecessor are too old.
+		// Snapshots of the predecessor count as too old.
 		r.version = raftgroup.First(c.Incarnation)
 		r.oldest, r.mark = r.version, r.version
 		if r.writes() {
@@ -232,7 +233,7 @@ func (r *Replica) Start() { r.replacement.ask() }
 // Submit implements protocol.Replica.
 func (r *Replica) Submit(t *txn.Transaction) {
 	r.counters.transactions++
-	// Receive holds messages during the recovery; a transaction of this node's clients does not pass through it.
+	// Receive holds messages during the recovery; a transaction of this node's clients does not pass through Receive.
 	if r.recovery != nil {
 		r.recovery.hold(r.self, &Forward{t})
 	} else if r.writes() {

@@ -32,8 +32,7 @@ type Entry struct {
 	Name Name
 }
 
-// wal is a writer's log: the entries that its storage copies have not confirmed, and the entries that were not shipped
-// to other regions.
+// wal is a writer's log. It contains only the entries that were not shipped to other regions yet.
 type wal struct {
 	r *Replica
 	// last is the log sequence number of the last entry. Entries up to sent were sent to the storage copies, and entries
@@ -53,7 +52,7 @@ type action struct {
 	deed
 }
 
-// deed is the part of an action that is executed.
+// deed is what an action executes.
 type deed interface{ do(w *writer) }
 
 func (l *wal) init(r *Replica) {
@@ -120,8 +119,8 @@ func (l *wal) advance() {
 // replaced records that a storage copy has lost its state.
 func (l *wal) replaced(n geo.NodeID) { l.acked[l.r.topology.ReplicaOf(n)-1] = 0 }
 
-// persisted records a copy's log position. The copy is a storage copy, or a copy in another region when the writer or
-// the copy has been replaced.
+// persisted records a copy's log position. Copies in other regions report a position only after they or the writer were
+// replaced.
 func (l *wal) persisted(from geo.NodeID, lsn uint64) {
 	// A copy with a position below needed is still missing entries of the recovered log.
 	if lsn >= l.r.replacement.needed {
@@ -164,13 +163,14 @@ func (l *wal) ship() {
 	l.shipped = l.durable
 }
 
-// copyOf is a copy of the rows of another writer.
+// copyOf is this node's copy of the rows of another writer.
 type copyOf struct {
-	// next is the log sequence number of the next entry, and applied that number for the last entry applied to the rows.
+	// next is the log sequence number of the next entry to be received. applied is the log sequence number of the last
+	// entry applied to the rows.
 	next, applied uint64
-	// tentative are the entries of transactions that are prepared.
+	// tentative are the Prepared entries of transactions that have not ended.
 	tentative map[txn.ID]Entry
-	// newest is the transaction of the entry applied; 0 where a copy had it.
+	// newest is the transaction of the last entry applied; 0 if that entry arrived as part of a copy of the rows.
 	newest txn.ID
 }
 
@@ -195,7 +195,7 @@ func (r *Replica) apply(from geo.NodeID, m *Log) {
 		}
 		return
 	}
-	// While parts wait, a timer is pending already, and catchUp sets the next.
+	// While parts wait, a timer is pending already, and catchUp sets the next one.
 	if r.lagging.Len() == 0 {
 		r.env.After(r.lag, protocol.Timer{Kind: lagTimer})
 	}
@@ -251,7 +251,7 @@ func (r *Replica) applyEntry(c *copyOf, e *Entry) {
 		// CommitPrepared carries no writes; they are in the Prepared entry.
 		p := c.tentative[e.ID]
 		r.install(p.Writes, e.ID)
-		// Only a storage copy of the region may have to pass on the committed transactions to a new writer.
+		// A new writer receives the committed transactions only from a storage copy of its own region.
 		if c == &r.copies[r.region] {
 			r.settlement.remember(e.ID, p.Name)
 		}

@@ -10,18 +10,18 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Verdict is a writer's decision on a transaction, or its vote.
+// Verdict is a writer's decision on a transaction. It is also the content of the writer's vote.
 type Verdict uint8
 
-// The verdicts: Yes, and the reasons for a no.
+// The verdicts: Yes, and the reasons for a no vote.
 const (
 	Yes Verdict = iota + 1
 	OutdatedTuple
 	OutdatedIndexPage
 	Serialization
 	Deadlock
-	// Gone: a writer lost its state before its log contained anything of the transaction, or the initiator was lost
-	// before it had sent every Prepare.
+	// Gone: a writer lost its state before its log contained an entry of the transaction, or the initiator was lost before
+	// it had sent every Prepare.
 	Gone
 )
 
@@ -33,27 +33,29 @@ func (v Verdict) reason() string {
 	}[v]
 }
 
-// participation is a multi-region transaction at a participating writer, or at its initiator.
+// participation is the state of a multi-region transaction at a participating writer, or at its initiator.
 type participation struct {
 	id txn.ID
-	// known is set once Prepare has arrived, with the number of expected votes. counted is the number of received votes.
+	// known is set at the initiator, and at other nodes once Prepare has arrived.
 	known bool
-	// name, initiator and writers are known once Prepare has arrived.
+	// name, initiator, writers and expected are valid if known is set. expected is the number of votes that this node must
+	// receive, counted the number that it has received.
 	name              Name
 	initiator         geo.NodeID
 	writers           []geo.NodeID
 	expected, counted int
 	no                Verdict // the verdict of the first writer that voted no, or 0
-	// heard are the writers whose votes have arrived. It is only maintained if nodes can be replaced.
+	// heard are the writers whose votes have arrived. The list is maintained only if nodes can be replaced.
 	heard []geo.NodeID
-	// voted is set once this node has sent its vote, or if it is an initiator without rows, which needs none. cast is the
-	// vote. With acknowledged votes, unconfirmed are the receivers that have not confirmed it.
+	// voted is set once this node has sent its vote. An initiator sends Prepare instead of a vote. cast is the vote of a
+	// node that is not the initiator. With acknowledged votes, unconfirmed are the nodes that have not confirmed this
+	// vote.
 	voted       bool
 	cast        Verdict
 	unconfirmed []geo.NodeID
-	// old is set if the transaction involves the last lost writer and its Prepare was sent to or by that writer before
-	// the loss. ahead is set if Prepare was sent to a new incarnation that this node does not know yet. tell is set if a
-	// new incarnation waits for the outcome.
+	// old is set if the transaction involves the last lost writer and its Prepare was sent to or by that writer before the
+	// loss. ahead is set if Prepare was sent to a new incarnation that this node does not know of yet. tell is set if a
+	// new incarnation waits for the outcome of the transaction.
 	old, ahead, tell bool
 	prepared         bool
 	decided          bool
@@ -70,12 +72,13 @@ type successor struct {
 	multi  *wait
 }
 
-// writer is the state that a writer keeps of multi-region transactions.
+// writer is the state that a writer keeps about multi-region transactions.
 type writer struct {
 	r    *Replica
 	open map[txn.ID]*participation
-	// prepared are the transactions that are prepared here, in the order in which they were prepared. ranged is the
-	// number of those with range reads.
+	// prepared are the transactions that are prepared here, in the order in which they were prepared. ranged is the number
+	// of prepared transactions with range reads. writes maps each row that a prepared transaction writes to that
+	// transaction. reads is the number of prepared transactions that have read each row.
 	prepared []*participation
 	ranged   int
 	writes   map[txn.Key]*participation
@@ -225,8 +228,8 @@ func (w *writer) single(x *transaction, p *Part) {
 	}
 	if len(p.Writes) > 0 {
 		w.r.wal.append(Entry{Kind: Committed, ID: x.t.ID, Writes: p.Writes})
-		// After append, since the entry's number marks the pages, and before install, since pages must not find the new
-		// rows.
+		// write follows append, because it records the entry's number for each page. It precedes install, because it must not
+		// find the new rows in the store.
 		w.pages.write(p.Writes)
 		w.r.install(p.Writes, x.t.ID)
 	}
@@ -249,8 +252,8 @@ func (w *writer) judge(p *Part) Verdict {
 	return v
 }
 
-// judgeInTime judges a multi-region transaction's part. If the verdict is Deadlock and the part may wait, it is judged
-// again when the prepared transaction that writes the same row has ended.
+// judgeInTime determines the verdict on a multi-region transaction's part. If the verdict is Deadlock and the
+// transaction may wait, the part is validated again once the prepared transaction that writes the same row has ended.
 func (w *writer) judgeInTime(j judging) {
 	id := j.transaction()
 	v := w.judge(j.mine())
@@ -260,7 +263,7 @@ func (w *writer) judgeInTime(j judging) {
 		j.judged(w, v)
 		return
 	}
-	// A part that is judged again keeps its first timer, so its patience does not start over at each blocker.
+	// A transaction that waits again keeps its first timer, so its patience does not start over at each blocker.
 	now := w.waiting[id]
 	if now == nil {
 		now = &wait{j}
@@ -279,7 +282,7 @@ func (w *writer) judgeInTime(j judging) {
 func (s successor) hear(w *writer, committed bool) {
 	switch {
 	case s.multi != nil:
-		// The transaction may have given up, or received a no vote, since it was queued.
+		// After the transaction was queued, it may have timed out or received a no vote.
 		if w.waiting[s.multi.transaction()] == s.multi {
 			w.r.env.Mark(judgedAgain)
 			w.judgeInTime(s.multi.judging)
@@ -296,7 +299,7 @@ func (s successor) hear(w *writer, committed bool) {
 	}
 }
 
-// giveUp aborts transaction id if it is still waiting for others when its patience is over.
+// giveUp aborts transaction id if it is still waiting for another transaction when its patience runs out.
 func (w *writer) giveUp(id txn.ID) {
 	if now := w.waiting[id]; now != nil {
 		delete(w.waiting, id)
@@ -326,7 +329,7 @@ type initiation struct {
 	p       *participation
 	writers []geo.NodeID
 	parts   []Part
-	at      int // of this node among the writers
+	at      int // index of this node in writers, or -1
 }
 
 // initiate starts to commit a multi-region transaction that this node has executed (section 4.4.1, steps 1 and 2).
@@ -358,7 +361,7 @@ func (i *initiation) judged(w *writer, v Verdict) {
 		w.r.abort(i.x, v.reason())
 		return
 	}
-	// The initiator's own vote is implied by its Prepare, so it expects one vote less.
+	// The initiator's own vote is implied by its Prepare, so it expects one vote fewer.
 	i.p.expected--
 	i.p.part = *i.mine()
 	w.open[i.p.id] = i.p
@@ -462,8 +465,8 @@ type ballot struct {
 func (b *ballot) transaction() txn.ID { return b.p.id }
 func (b *ballot) mine() *Part         { return &b.p.part }
 
-// judged determines this writer's vote (steps 4 and 5). A writer that has received another participant's no votes the
-// same and prepares nothing.
+// judged determines this writer's vote (steps 4 and 5). If another participant's no vote has arrived, this writer casts
+// the same vote and prepares nothing.
 func (b *ballot) judged(w *writer, v Verdict) {
 	p := b.p
 	if b.vote = v; p.no != 0 {
@@ -529,7 +532,7 @@ func (w *writer) count(p *participation, from geo.NodeID, v Verdict) {
 	if w.r.settlement.replaceable {
 		p.heard = append(p.heard, from)
 	}
-	// Only the first no determines the reason that the client is given.
+	// The client receives the reason of the first no vote.
 	if v != Yes && p.no == 0 {
 		w.r.env.Mark(voteNo)
 		p.no = v
@@ -549,7 +552,8 @@ func (w *writer) received(from geo.NodeID, id txn.ID) {
 	}
 }
 
-// decide ends a transaction as soon as the votes allow it (steps 6 and 7): all votes to commit, a single vote to abort.
+// decide ends a transaction as soon as the votes allow it (steps 6 and 7): a commit takes all votes, and an abort takes
+// a single no vote.
 func (w *writer) decide(p *participation) {
 	confirmed := len(p.unconfirmed) == 0
 	counted := p.counted
@@ -561,7 +565,7 @@ func (w *writer) decide(p *participation) {
 		p.decided = true
 		w.end(p)
 	}
-	// A vote that is still missing would recreate the entry, so the state stays until all votes have arrived.
+	// A vote that arrives later would recreate the entry, so the state stays until all votes have arrived.
 	if p.decided && confirmed && p.counted == p.expected {
 		delete(w.open, p.id)
 		w.r.settlement.ends(p.id)
@@ -577,7 +581,7 @@ func (w *writer) end(p *participation) {
 		w.r.env.Send(w.r.settlement.lost, &Ended{p.id, p.no == 0})
 	}
 	if p.prepared {
-		// The rows are released before the successors are judged, or they would be blocked by this transaction again.
+		// The rows must be released before the successors are validated. Otherwise this transaction would block them again.
 		w.release(p)
 		if p.no == 0 {
 			w.r.wal.append(Entry{Kind: CommitPrepared, ID: p.id})

@@ -21,11 +21,11 @@ import (
 // Chaos Mesh uses 3 of them for all other packets.
 const MaxLinks = 13
 
-// LabelSource is the label of a NetworkChaos with the region that sends, or "cut" for a Cut.
+// LabelSource is a label of a NetworkChaos object. Its value is the sending region, or "cut" for a Cut.
 const LabelSource = "geobench.dev/source-region"
 
-// Patience is how long a deletion may take before it is forced, and how long it may then take before the finalizers are
-// removed.
+// Patience is the time after which a pending deletion is forced. The finalizers are removed if the forced deletion
+// takes as long again.
 const Patience = 30 * time.Second
 
 // Backend emulates a network with one NetworkChaos per region and distinct link that leaves it.

@@ -77,7 +77,7 @@ func (f *fakeCluster) Patch(_ context.Context, o emulation.Object, patch []byte)
 	return nil
 }
 
-// chaosMesh simulates Chaos Mesh: it injects existing objects and releases deleted ones.
+// chaosMesh simulates Chaos Mesh: it injects existing objects and releases deleted objects.
 func (f *fakeCluster) chaosMesh(t *testing.T) {
 	t.Helper()
 	for name, o := range f.objects {
@@ -179,7 +179,7 @@ func TestLifeOfANetwork(t *testing.T) {
 		}
 	}
 
-	// No object disappears by itself: Release first forces the deletion, then removes the finalizers.
+	// No object disappears by itself: Release first forces the deletion and later removes the finalizers.
 	for i, want := range [][]string{{"delete a", "delete a", "delete b", "delete b", "delete c", "delete c"}, {"force", "force", "force", "force", "force", "force"}, {"take finalizers", "take finalizers", "take finalizers", "take finalizers", "take finalizers", "take finalizers"}} {
 		done, err := b.Release(t.Context(), n)
 		if done || err != nil {

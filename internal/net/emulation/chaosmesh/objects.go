@@ -6,7 +6,7 @@
 //
 //   - At most 13 different delays per pod: Chaos Mesh creates a prio qdisc with 3 bands and another band per rule, and
 //     the kernel supports 16. Destinations with equal links therefore share an object.
-//   - Overlapping rules do not add up; an arbitrary rule wins. Each pair of regions is therefore in a single object. A
+//   - Overlapping rules do not combine; an arbitrary rule wins. Each pair of regions is therefore in a single object. A
 //     fault on a pair is merged into the pair's link (delay) or is a rule of another kind (partition).
 //   - Names become ipset names, which are cut to 27 characters and lack the namespace. Names are therefore short and
 //     derived from a UID.
@@ -47,8 +47,8 @@ type Meta struct {
 	// Name must be unique in the whole cluster and at most 27 characters long: see ObjectName.
 	Name   string
 	Labels map[string]string
-	// Ceiling, if not 0, is the time after the object's creation at which Chaos Mesh recovers by itself, even if the
-	// operator is gone. Faults normally end earlier, when their object is deleted.
+	// Ceiling, if not 0, is the time after the object's creation at which Chaos Mesh reverts the object's effect by
+	// itself, even if the operator is gone. Faults normally end earlier, when their object is deleted.
 	Ceiling time.Duration
 }
 
@@ -98,7 +98,7 @@ func object(m Meta, kind string, spec map[string]any) *unstructured.Unstructured
 	return u
 }
 
-// specOn returns the spec of an object that affects all of the pods, or only the named containers of them.
+// specOn returns the spec of an object that affects all of the pods, or only the named containers of these pods.
 func specOn(pods Pods, containers []string) map[string]any {
 	s := map[string]any{"mode": "all", "selector": pods.selector()}
 	if len(containers) > 0 {
@@ -135,8 +135,8 @@ func Delay(m Meta, from, to Pods, l emulation.Link) *unstructured.Unstructured {
 	return object(m, NetworkChaos, s)
 }
 
-// Partition builds the cut between two sets of pods, either only from from to to or in both directions. It uses
-// iptables rules, so it works on kernels without netem.
+// Partition builds an object that cuts two sets of pods off from each other or, if oneWay is set, drops only packets
+// from from to to. It uses iptables rules, so it works on kernels without netem.
 func Partition(m Meta, from, to Pods, oneWay bool) *unstructured.Unstructured {
 	s := specOn(from, nil)
 	s["action"] = "partition"
@@ -159,8 +159,8 @@ func Bandwidth(m Meta, from, to Pods, mbps int64) *unstructured.Unstructured {
 	if to.Namespace != "" {
 		s["target"] = specOn(to, nil)
 	}
-	// The bucket holds 4 ms of traffic at the rate, the queue 50 ms. They hold at least two and four packets of 64 KiB,
-	// the maximum of generic segmentation offload.
+	// The bucket holds 4 ms of traffic at the given rate, and the queue holds 50 ms. The bucket also holds at least two
+	// packets of 64 KiB, the maximum of generic segmentation offload, and the queue at least four.
 	const least = 2 * 65536
 	perMs := mbps * 1000 / 8
 	s["bandwidth"] = map[string]any{
@@ -169,7 +169,7 @@ func Bandwidth(m Meta, from, to Pods, mbps int64) *unstructured.Unstructured {
 	return object(m, NetworkChaos, s)
 }
 
-// PodKill builds the deletion of pods without a grace period. Its object never has the condition AllRecovered.
+// PodKill builds an object that deletes pods without a grace period. The object never has the condition AllRecovered.
 func PodKill(m Meta, pods Pods) *unstructured.Unstructured {
 	s := specOn(pods, nil)
 	s["action"], s["gracePeriod"] = "pod-kill", int64(0)
@@ -178,7 +178,7 @@ func PodKill(m Meta, pods Pods) *unstructured.Unstructured {
 	return object(m, PodChaos, s)
 }
 
-// ContainerKill builds the kill of containers, which kubelet then restarts.
+// ContainerKill builds an object that kills containers, which kubelet then restarts.
 func ContainerKill(m Meta, pods Pods, containers ...string) *unstructured.Unstructured {
 	s := specOn(pods, containers)
 	s["action"] = "container-kill"
@@ -226,7 +226,8 @@ func StressDisk(m Meta, pods Pods, write bool, containers ...string) *unstructur
 	return object(m, StressChaos, s)
 }
 
-// IODelay delays percent of the file operations below volumePath, which must be the mount point of a volume.
+// IODelay delays the given percentage of the file operations below volumePath, which must be the mount point of a
+// volume.
 func IODelay(m Meta, pods Pods, volumePath string, delay time.Duration, percent int32, containers ...string) *unstructured.Unstructured {
 	s := specOn(pods, containers)
 	s["action"], s["volumePath"], s["path"] = "latency", volumePath, volumePath+"/**/*"
@@ -234,8 +235,8 @@ func IODelay(m Meta, pods Pods, volumePath string, delay time.Duration, percent 
 	return object(m, IOChaos, s)
 }
 
-// IOError makes percent of the file operations below volumePath fail with errno. volumePath must be the mount point of
-// a volume.
+// IOError makes the given percentage of the file operations below volumePath fail with errno. volumePath must be the
+// mount point of a volume.
 func IOError(m Meta, pods Pods, volumePath string, errno, percent int32, containers ...string) *unstructured.Unstructured {
 	s := specOn(pods, containers)
 	s["action"], s["volumePath"], s["path"] = "fault", volumePath, volumePath+"/**/*"

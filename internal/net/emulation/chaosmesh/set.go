@@ -16,7 +16,7 @@ import (
 	"github.com/geobench/geobench/internal/net/emulation"
 )
 
-// ErrNotInstalled is returned if the API server does not know some of a Set's kinds.
+// ErrNotInstalled is returned if the API server does not know at least one of a Set's kinds.
 var ErrNotInstalled = errors.New("no Chaos Mesh is installed")
 
 // Set is the set of all objects of certain kinds with certain labels.
@@ -26,9 +26,9 @@ type Set struct {
 	// Labels are put on every object and select the objects of the set.
 	Labels map[string]string
 	Now    func() time.Time
-	// Abandon, if not nil, is called before the deletion of an object is forced, with the pods that the object may still
-	// affect. Nothing else removes its rules, processes and clock offsets from these pods. Abandon should therefore
-	// replace the pods that started before the given time.
+	// Abandon, if not nil, is called before the deletion of an object is forced. pods are the pods that the object may
+	// still affect. The object's rules, processes and clock offsets then remain in these pods, so Abandon should replace
+	// the pods that started before the given time.
 	Abandon func(ctx context.Context, namespace string, pods []string, before time.Time) error
 }
 
@@ -56,9 +56,9 @@ func (s *Set) List(ctx context.Context, namespace string) ([]unstructured.Unstru
 
 func key(o *unstructured.Unstructured) string { return o.GetKind() + " " + o.GetName() }
 
-// Ensure deletes unwanted objects, waits until they are gone, and creates missing objects. It waits because overlapping
-// rules do not add up: a missing object is not created while another object of its group is being deleted. If hold is
-// set, Ensure creates nothing.
+// Ensure deletes unwanted objects, waits until they are gone, and creates missing objects. A missing object is not
+// created while another object of its group is being deleted, because Chaos Mesh does not combine overlapping rules. If
+// hold is set, Ensure creates nothing.
 func (s *Set) Ensure(ctx context.Context, namespace string, desired []*unstructured.Unstructured, group func(*unstructured.Unstructured) string, hold bool) error {
 	existing, err := s.List(ctx, namespace)
 	if err != nil {
@@ -138,8 +138,8 @@ func (s *Set) Flaws(ctx context.Context, namespace string, desired []*unstructur
 }
 
 // remove deletes an object, and forces the deletion if it takes too long. It first sets Chaos Mesh's annotation
-// ForceFinalizer and later removes the finalizers. Nothing else helps if the kernel cannot undo a change because the
-// change was never made.
+// ForceFinalizer and later removes the finalizers. This is the only remedy if Chaos Mesh cannot revert a change because
+// the change was never made.
 func (s *Set) remove(ctx context.Context, o *unstructured.Unstructured) error {
 	since := o.GetDeletionTimestamp()
 	if since == nil {
@@ -193,7 +193,8 @@ func held(o *unstructured.Unstructured) []string {
 }
 
 // Release deletes all objects, and forces the deletion of objects that remain. It reports done once no object is left,
-// also if Chaos Mesh is not installed. An *emulation.StuckError names the objects that cannot be deleted.
+// which includes the case that Chaos Mesh is not installed. An *emulation.StuckError names the objects that cannot be
+// deleted.
 func (s *Set) Release(ctx context.Context, namespace string) (done bool, err error) {
 	existing, err := s.List(ctx, namespace)
 	if err != nil && !errors.Is(err, ErrNotInstalled) {
@@ -205,7 +206,7 @@ func (s *Set) Release(ctx context.Context, namespace string) (done bool, err err
 		if err := s.remove(ctx, o); err != nil {
 			return false, err
 		}
-		// The annotation had one Patience to take effect, and so had the removal of the finalizers.
+		// By now the annotation has had one Patience to take effect, and the removal of the finalizers another.
 		if since := o.GetDeletionTimestamp(); since != nil && s.Now().Sub(since.Time) > 3*Patience {
 			stuck = append(stuck, key(o))
 		}

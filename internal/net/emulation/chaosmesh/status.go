@@ -65,7 +65,7 @@ func ReadStatus(u *unstructured.Unstructured) Status {
 			text, _ := ev["timestamp"].(string)
 			at, _ := time.Parse(time.RFC3339, text)
 			switch {
-			// Events are in the order of time. A success clears the failure of an earlier attempt.
+			// Events are in chronological order. A success clears the failure of an earlier attempt.
 			case ev["type"] == "Failed":
 				record.Failure, _ = ev["message"].(string)
 			case ev["operation"] == "Apply":

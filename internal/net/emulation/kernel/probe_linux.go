@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Probe puts each queueing discipline on the loopback interface of the process's network namespace and takes it away.
+// Probe puts each queueing discipline on the loopback interface of the process's network namespace and removes it
+// again.
 func Probe() *Answer {
 	a := &Answer{Missing: map[string]string{}}
 	lo, err := net.InterfaceByName("lo")
@@ -42,10 +43,10 @@ func Probe() *Answer {
 	return a
 }
 
-// rootHandle is TC_H_ROOT: the interface itself.
+// rootHandle is TC_H_ROOT, the parent of an interface's root queueing discipline.
 const rootHandle = 0xffffffff
 
-// message is a netlink request about the root queueing discipline of an interface.
+// message returns a netlink request about the root queueing discipline of an interface.
 func message(kind, flags uint16, seq uint32, index int, qdisc string, options []byte) []byte {
 	b := make([]byte, unix.NLMSG_HDRLEN+20)
 	e := binary.NativeEndian
@@ -63,7 +64,7 @@ func message(kind, flags uint16, seq uint32, index int, qdisc string, options []
 	return b
 }
 
-// ask sends a request and returns the kernel's answer.
+// ask sends a request to the kernel. It returns the error in the kernel's answer, or nil if the request succeeded.
 func ask(fd int, request []byte) error {
 	if err := unix.Sendto(fd, request, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
 		return err

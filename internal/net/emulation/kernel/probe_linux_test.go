@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The probe must agree with tc, in a separate network namespace.
+// TestProbeAgreesWithTC checks, in a separate network namespace, that Probe finds a discipline missing exactly if tc
+// cannot add it.
 func TestProbeAgreesWithTC(t *testing.T) {
 	if _, err := exec.LookPath("tc"); err != nil {
 		t.Skip("tc is not installed")

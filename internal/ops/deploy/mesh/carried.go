@@ -56,7 +56,8 @@ type Carried struct {
 // Counters names a kind of proxy counters.
 type Counters string
 
-// The supported counters. Istio's counters name both ends of a connection, but not its port; Envoy's name the port.
+// The supported counters. Istio's counters name both ends of a connection, but not the port. Envoy's counters name the
+// port.
 const (
 	CountersIstio Counters = "istio_tcp_*_bytes_total"
 	CountersEnvoy Counters = "envoy_cluster_upstream_cx_*_bytes_total"
@@ -166,7 +167,7 @@ func (n *Nodes) between(l map[string]string) (from, to string, ok bool) {
 	if l["reporter"] != "source" || l["source_workload_namespace"] != n.Namespace {
 		return "", "", false
 	}
-	// A proxy learns the remote workload from the remote proxy. Without one, it knows only the Service.
+	// A proxy learns the remote workload from the remote proxy. Without a remote proxy, it knows only the Service.
 	where, namespace := l["destination_workload"], l["destination_workload_namespace"]
 	if where == "" || where == "unknown" {
 		where, namespace = l["destination_service_name"], l["destination_service_namespace"]

@@ -12,8 +12,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy/mesh"
 )
 
-// The expositions have the formats of Istio's proxies, ztunnel and a plain Envoy. The first two follow Istio's metrics
-// reference; they were not recorded from running proxies.
+// The files have the formats of Istio's proxies, of ztunnel and of a plain Envoy. The files for Istio's proxies and
+// ztunnel follow Istio's metrics reference; they were not recorded from running proxies.
 func TestReadCarried(t *testing.T) {
 	n := &mesh.Nodes{Namespace: "lab", Regions: map[string]string{"d-us-west-2": "us-west-2", "d-eu-west-1": "eu-west-1"}, Ports: []int32{7000}}
 	for name, tc := range map[string]struct {
@@ -49,7 +49,7 @@ func TestReadCarried(t *testing.T) {
 	}
 }
 
-// Text that a proxy of nodes would not write is rejected, including empty text.
+// Text that no proxy of a node would write, such as empty text, is rejected.
 func TestReadCarriedRefuses(t *testing.T) {
 	n := &mesh.Nodes{Namespace: "lab", Regions: map[string]string{"d-us-west-2": "us-west-2"}, Ports: []int32{7000}}
 	for name, tc := range map[string]struct{ text, says string }{

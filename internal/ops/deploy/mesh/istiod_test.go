@@ -32,7 +32,8 @@ import (
 // host name, to the network namespace of the test.
 const istiodIP = "10.0.0.43"
 
-// program returns a program that hack/istiod.sh has built.
+// program returns the path of a program that hack/istiod.sh has built. It skips the test if the environment variable
+// with the path is not set.
 func program(t *testing.T, variable string) string {
 	t.Helper()
 	path := os.Getenv(variable)
@@ -64,7 +65,7 @@ func start(t *testing.T, folder string, environment []string, name string, argum
 	})
 }
 
-// until repeats the check until it succeeds.
+// until repeats is until it returns nil.
 func until(t *testing.T, what string, is func() error) {
 	t.Helper()
 	deadline := time.Now().Add(2 * time.Minute)
@@ -95,7 +96,8 @@ func get(url string) (string, error) {
 	return string(b), err
 }
 
-// total sums up the values of the lines that begin with a name and contain a text. It also returns their number.
+// total returns the sum of the values of the lines that start with name and contain holds, and the number of these
+// lines.
 func total(page, name, holds string) (sum float64, lines int) {
 	for line := range strings.Lines(page) {
 		if strings.HasPrefix(line, name) && strings.Contains(line, holds) {
@@ -106,9 +108,9 @@ func total(page, name, holds string) (sum float64, lines int) {
 	return sum, lines
 }
 
-// TestIstiod runs a real istiod with a real API server, without machines. istiod treats Geobench's pods as in a
-// cluster: its webhook injects proxies, and its authority signs certificates. A real Envoy under Istio's agent receives
-// the configuration of a node under the chart's policies.
+// TestIstiod runs a real istiod with a real API server, but without machines. istiod treats Geobench's pods as it would
+// in a cluster: its webhook injects proxies, and its authority signs certificates. A real Envoy under Istio's agent
+// receives the configuration of a node under the chart's policies.
 func TestIstiod(t *testing.T) {
 	istiod, agent, envoy := program(t, "GEOBENCH_ISTIOD"), program(t, "GEOBENCH_PILOT_AGENT"), program(t, "GEOBENCH_ENVOY")
 	module, helm := program(t, "GEOBENCH_ISTIO_MODULE"), program(t, "GEOBENCH_HELM")
@@ -143,7 +145,7 @@ func TestIstiod(t *testing.T) {
 		return string(out)
 	}
 
-	// Install Istio's charts, with its Service at an address of this network namespace. There is no kubelet for its
+	// Install Istio's charts, with istiod's Service at an address of this network namespace. There is no kubelet for its
 	// Deployment, so istiod runs as a process.
 	for _, name := range []string{"istio-system", "lab"} {
 		kubectl("", "create", "namespace", name)
@@ -161,7 +163,7 @@ func TestIstiod(t *testing.T) {
 	}
 	kubectl(strings.Join(ours, "\n---\n"), "apply", "-f", "-")
 	environment := []string{"POD_NAME=istiod", "POD_NAMESPACE=istio-system", "CLUSTER_ID=Kubernetes", "REVISION=default", "PILOT_CERT_PROVIDER=istiod", "JWT_POLICY=third-party-jwt"}
-	// as in images/istio/values.yaml
+	// The same settings are in images/istio/values.yaml.
 	for _, filter := range []string{"METADATA_EXCHANGE", "ALPN_FILTER", "TELEMETRY_LABEL"} {
 		environment = append(environment, "PILOT_ENABLE_"+filter+"=false")
 	}
@@ -174,7 +176,7 @@ func TestIstiod(t *testing.T) {
 		return err
 	})
 
-	// Pods as the operator creates them, in two regions, with their Services.
+	// Create pods in two regions as the operator does, with their Services.
 	labels, annotations := mesh.Wanted(v1alpha1.MeshSidecar, 7001, 7003, 7004, 7005)
 	ips := map[string]string{"us-west-2": "127.0.0.2", "ap-northeast-1": "127.0.0.3"}
 	pods := map[string]*corev1.Pod{}

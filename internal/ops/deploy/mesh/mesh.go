@@ -57,7 +57,7 @@ func Wanted(m v1alpha1.Mesh, outside ...int32) (labels, annotations map[string]s
 
 // Pod describes the mesh as observed at a pod.
 type Pod struct {
-	// Mode is never Auto.
+	// Mode is the kind of mesh, or None. It is never Auto.
 	Mode v1alpha1.Mesh
 	// Version is the tag of the proxy's image, or else the revision of the control plane; empty if unknown.
 	Version string
@@ -67,8 +67,8 @@ type Pod struct {
 	Down     string
 }
 
-// Of returns the mesh of a pod that has Begun, as shown by the mesh's changes to the pod. It reads the pod's status and
-// annotations; the spec may be omitted.
+// Of returns the mesh of a pod, as shown by the mesh's changes to the pod. Begun must be true for the pod. Of reads the
+// pod's status and annotations; the spec may be omitted.
 func Of(pod *corev1.Pod) Pod {
 	rev := cmp.Or(pod.Annotations[revision], pod.Labels[revision])
 	containers := slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)

@@ -77,8 +77,8 @@ func TestAll(t *testing.T) {
 	}
 }
 
-// The rules of Istio's reference: the closest policy that sets a mode applies, and of several equally close ones the
-// oldest.
+// The rules follow Istio's reference: the closest policy that sets a mode applies, and the oldest of several equally
+// close policies.
 func TestMutualTLS(t *testing.T) {
 	labels := map[string]string{"app": "node"}
 	at := func(minute int) time.Time { return time.Date(2026, 1, 1, 0, minute, 0, 0, time.UTC) }

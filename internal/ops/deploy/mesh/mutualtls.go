@@ -27,7 +27,7 @@ type PeerAuthentication struct {
 
 // MutualTLS returns the mode that PeerAuthentications require for connections to a port of a pod with these labels. The
 // closest mode applies, in the order port, pod, namespace, mesh. Of equally close policies the oldest applies. Without
-// any, the mode is Permissive. https://istio.io/latest/docs/reference/config/security/peer_authentication/
+// any policy, the mode is Permissive. https://istio.io/latest/docs/reference/config/security/peer_authentication/
 func MutualTLS(policies []PeerAuthentication, namespace string, labels map[string]string, port int32) v1alpha1.MutualTLS {
 	var ofPod, ofNamespace, ofMesh *PeerAuthentication
 	older := func(at **PeerAuthentication, p *PeerAuthentication) {

@@ -56,7 +56,7 @@ type Database struct {
 	Mesh v1alpha1.Mesh
 }
 
-// Cluster describes the surroundings of the database.
+// Cluster has the facts about the cluster that the policies depend on.
 type Cluster struct {
 	// OperatorNamespace is the name of the operator's namespace, and Operator has the labels of its pods.
 	OperatorNamespace string            `json:"operatorNamespace,omitempty"`
@@ -82,7 +82,7 @@ func (c *Cluster) MayBeElsewhere(address netip.Addr) bool {
 	})
 }
 
-// Policies returns the policies of a database's nodes, if it has any here, and of its workers.
+// Policies returns the policy of a database's workers and, unless the database runs elsewhere, the policy of its nodes.
 func Policies(db *Database, c *Cluster) []*networkingv1.NetworkPolicy {
 	var out []*networkingv1.NetworkPolicy
 	if !db.Elsewhere {
@@ -133,7 +133,7 @@ func nodes(db *Database, c *Cluster) *networkingv1.NetworkPolicy {
 func workers(db *Database, c *Cluster) *networkingv1.NetworkPolicy {
 	p := policy(db, "workers", db.Workers)
 	p.Spec.Ingress = []networkingv1.NetworkPolicyIngressRule{administration(c), metrics(c)}
-	// Without an egress policy, connections from workers remain as the administrator's policies leave them.
+	// Without an egress policy, only the administrator's policies restrict connections from workers.
 	if db.Elsewhere && len(c.ExternalCIDRs) == 0 {
 		return p
 	}
@@ -142,7 +142,7 @@ func workers(db *Database, c *Cluster) *networkingv1.NetworkPolicy {
 	switch {
 	case db.Elsewhere:
 		database = nil
-		// Each endpoint is a single address, so the prefix covers all of its bits.
+		// Each endpoint is a single address, so its prefix has the full length.
 		for _, e := range db.Endpoints {
 			address := e.Addr().Unmap()
 			block := &networkingv1.IPBlock{CIDR: netip.PrefixFrom(address, address.BitLen()).String()}
@@ -161,7 +161,7 @@ func workers(db *Database, c *Cluster) *networkingv1.NetworkPolicy {
 	return p
 }
 
-// meshed returns the egress rules that a pod's proxy needs for the pod to reach others.
+// meshed returns the egress rules that a pod's proxy needs, so that the pod can reach others.
 func meshed(db *Database, others networkingv1.NetworkPolicyPeer) []networkingv1.NetworkPolicyEgressRule {
 	switch db.Mesh {
 	case v1alpha1.MeshSidecar:

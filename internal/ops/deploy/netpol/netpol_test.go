@@ -17,7 +17,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy/mesh"
 )
 
-// endpoint is a side of a connection: a pod or, without a namespace, an address outside the cluster.
+// endpoint is one end of a connection: a pod or, without a namespace, an address outside the cluster.
 type endpoint struct {
 	namespace string
 	labels    map[string]string
@@ -70,7 +70,7 @@ func selects(s *metav1.LabelSelector, l map[string]string) bool {
 	return selector.Matches(labels.Set(l))
 }
 
-// portFits reports whether a rule covers a port. A rule without ports covers all of them.
+// portFits reports whether a rule covers a port. A rule without ports covers all ports.
 func portFits(ports []networkingv1.NetworkPolicyPort, p port) bool {
 	return len(ports) == 0 || slices.ContainsFunc(ports, func(r networkingv1.NetworkPolicyPort) bool {
 		last := r.Port.IntVal
@@ -115,7 +115,8 @@ func surroundings() *Cluster {
 	return &Cluster{OperatorNamespace: "geobench-system", Operator: operatorLabels, APIServerPorts: []int32{443, 6443}, APIServerCIDRs: []string{"10.96.0.1/32"}}
 }
 
-// everybody has the endpoints of all tables: two databases of a namespace, a and b, and their surroundings.
+// everybody has the endpoints of all tables: the pods of two databases in one namespace, a and b, and other endpoints
+// inside and outside the cluster.
 var everybody = map[string]endpoint{
 	"operator":             {"geobench-system", operatorLabels, "10.0.0.1"},
 	"false operator":       {"lab", operatorLabels, "10.0.0.2"},
@@ -142,7 +143,7 @@ var everyPort = func() (out []port) {
 	return out
 }()
 
-// reach returns the ports of to that from can reach; ports without a protocol are TCP.
+// reach returns the ports of endpoint to that endpoint from can reach; ports without a protocol are TCP.
 func reach(policies []*networkingv1.NetworkPolicy, from, to string) string {
 	var open []string
 	for _, p := range everyPort {
@@ -163,7 +164,8 @@ func TestReach(t *testing.T) {
 	const (
 		metrics  = "7001 7003"
 		operator = "7001 7003 7004 7005"
-		// Programs may use any port among each other, except that Geobench's ports allow only reading metrics.
+		// Programs may use any port among each other. On Geobench's TCP ports, they can only read metrics (7001 and 7003) and
+		// measure round trips (7002).
 		peers = "22 22/UDP 53 53/UDP 443 443/UDP 5432 5432/UDP 6443 6443/UDP 7000 7000/UDP 7001 7001/UDP 7002 7002/UDP 7003 7003/UDP 7004/UDP 7005/UDP 26257 26257/UDP"
 	)
 	type pair struct{ node, worker string }
@@ -184,7 +186,7 @@ func TestReach(t *testing.T) {
 		external []string
 		// inwards lists the ports of "node of a" and "worker on a" that each endpoint reaches.
 		inwards map[string]pair
-		// outwards lists the ports of other endpoints that these two reach.
+		// outwards lists the ports of other endpoints that "node of a" and "worker on a" reach.
 		outwards map[string]pair
 	}{
 		"native": {
@@ -229,7 +231,7 @@ func TestReach(t *testing.T) {
 				"node of b":            {metrics, metrics},
 				"worker on b":          {"", ""},
 			},
-			// The destinations of a program are unknown.
+			// The test cannot know which destinations a program needs, so all are open.
 			outwards: map[string]pair{
 				"name server":          {"all", dnsPorts},
 				"API server":           {"all", dnsPorts + " 443 6443"},
@@ -271,7 +273,7 @@ func TestReach(t *testing.T) {
 				"pod of the namespace": {"all", dnsPorts},
 			},
 		},
-		// open, unless another policy restricts it
+		// Egress is open, unless another policy restricts it.
 		"a database that runs elsewhere, of which the administrator has said nothing": {
 			database: elsewhere,
 			outwards: map[string]pair{"name server": {"all", "all"}, "the Internet": {"all", "all"}},
@@ -295,7 +297,8 @@ func TestReach(t *testing.T) {
 	}
 }
 
-// The proxies of a mesh reach each other and their control plane. Without that kind of mesh, these ports are closed.
+// The proxies of a mesh reach each other and their control plane. The ports for one kind of mesh are closed if the
+// database is not in that kind of mesh.
 func TestReachInAMesh(t *testing.T) {
 	for m, want := range map[v1alpha1.Mesh]string{
 		"":                   "",
@@ -353,7 +356,7 @@ func TestReachInAMesh(t *testing.T) {
 	}
 }
 
-// Without policies every endpoint reaches every port, so the restrictions in the tables result from the policies.
+// Without policies every endpoint reaches every port, so all restrictions in the tables result from the policies.
 func TestReachWithoutPolicies(t *testing.T) {
 	for from := range everybody {
 		if got := reach(nil, from, "node of a"); got != "all" {
@@ -379,8 +382,8 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// A policy for a database that runs elsewhere opens only networks that the administrator has named. Everything else
-// that an administrator's policy closes stays closed.
+// A policy for a database that runs elsewhere opens only networks that the administrator has permitted. It opens
+// nothing else that an administrator's policy closes.
 func TestDefaultDenyStays(t *testing.T) {
 	deny := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: "deny", Namespace: "lab"},
 		Spec: networkingv1.NetworkPolicySpec{PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeEgress}}}

@@ -1,6 +1,7 @@
-// Package healthtest judges objects in tests as GitOps and CI tools do, with the tools' evaluators. Flux and Helm use
-// kstatus, Flux's health checks use CEL, Argo CD uses Lua, and Argo Workflows uses label selectors over JSON paths. The
-// functions also reproduce the steps of each tool around its evaluator, in the tool's order.
+// Package healthtest evaluates the status of objects in tests as GitOps and CI tools do, with the tools' own
+// evaluators. Flux and Helm use kstatus, Flux's health checks use CEL, Argo CD uses Lua, and Argo Workflows uses label
+// selectors over JSON paths. The functions also reproduce the steps that each tool takes before and after the
+// evaluation.
 package healthtest
 
 import (
@@ -20,7 +21,7 @@ import (
 // Verdict is a tool's verdict on an object, in the tool's terms, with the message that the tool shows.
 type Verdict struct{ Status, Message string }
 
-// KStatus judges like Flux's wait and Helm's waiter. The status is Current, InProgress, Failed or Terminating.
+// KStatus evaluates u as Flux's wait and Helm's waiter would. The status is Current, InProgress, Failed or Terminating.
 func KStatus(u *unstructured.Unstructured) (Verdict, error) {
 	r, err := status.Compute(u)
 	if err != nil {
@@ -29,9 +30,9 @@ func KStatus(u *unstructured.Unstructured) (Verdict, error) {
 	return Verdict{string(r.Status), r.Message}, nil
 }
 
-// ArgoCD judges like Argo CD with a health.lua. An object in deletion is Progressing before any script runs.
+// ArgoCD evaluates u as Argo CD would with script as its health.lua.
 func ArgoCD(script string, u *unstructured.Unstructured) (Verdict, error) {
-	// Argo CD does not run the script for an object in deletion.
+	// Argo CD does not run the script for an object in deletion; it is always Progressing.
 	if u.GetDeletionTimestamp() != nil {
 		return Verdict{"Progressing", "Pending deletion"}, nil
 	}
@@ -107,7 +108,7 @@ func fromLua(value lua.LValue) any {
 		}
 		return int64(v)
 	case *lua.LTable:
-		// Lua does not distinguish an empty list from an empty map. It becomes a map here.
+		// Lua does not distinguish an empty list from an empty map. Both become a map.
 		if n := v.Len(); n > 0 {
 			list := make([]any, 0, n)
 			for i := 1; i <= n; i++ {
@@ -131,8 +132,9 @@ type Expressions struct {
 	Current    string `json:"current"`
 }
 
-// Flux judges like kustomize-controller with healthCheckExprs. An object with another observed generation is InProgress
-// before any expression is evaluated. An expression that cannot be evaluated is an error; Flux then keeps waiting.
+// Flux evaluates u as kustomize-controller would with healthCheckExprs. An object with another observed generation is
+// InProgress, whatever the expressions say. An expression that cannot be evaluated is an error; Flux then keeps
+// waiting.
 func Flux(e Expressions, u *unstructured.Unstructured) (Verdict, error) {
 	// Flux checks the generation before it evaluates any expression.
 	if observed, ok, err := unstructured.NestedInt64(u.Object, "status", "observedGeneration"); err != nil {
@@ -145,10 +147,10 @@ func Flux(e Expressions, u *unstructured.Unstructured) (Verdict, error) {
 	if err != nil {
 		return Verdict{}, err
 	}
+	// Flux evaluates the expressions in this order; the first true expression decides.
 	for _, x := range []struct{ text, status string }{{e.InProgress, "InProgress"}, {e.Failed, "Failed"}, {e.Current, "Current"}} {
 		if x.text == "" {
 			continue
-			// Flux evaluates the expressions in this order; the first one that is true decides.
 		}
 		parsed, issues := env.Parse(x.text)
 		if issues != nil && issues.Err() != nil {
@@ -173,8 +175,8 @@ func Flux(e Expressions, u *unstructured.Unstructured) (Verdict, error) {
 	return Verdict{Status: "InProgress"}, nil
 }
 
-// Workflow judges like a resource template of Argo Workflows. It checks the failure condition first, and returns
-// Running if neither condition holds. Both conditions are label selectors whose keys are paths into the object.
+// Workflow evaluates u as a resource template of Argo Workflows would. It checks the failure condition first, and
+// returns Running if neither condition holds. Both conditions are label selectors whose keys are paths into the object.
 func Workflow(success, failure string, u *unstructured.Unstructured) (Verdict, error) {
 	text, err := u.MarshalJSON()
 	if err != nil {

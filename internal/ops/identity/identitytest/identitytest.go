@@ -45,7 +45,7 @@ func Database(t testing.TB) (identity.Folder, *tls.Config) {
 	return identity.Folder(folder), a.Client(operator, identity.ServerName("uid"))
 }
 
-// Stranger returns credentials from another authority that accept any server.
+// Stranger returns a TLS configuration with a certificate from another authority. It accepts any server.
 func Stranger(t testing.TB) *tls.Config {
 	t.Helper()
 	_, c := Database(t)
@@ -53,7 +53,7 @@ func Stranger(t testing.TB) *tls.Config {
 	return c
 }
 
-// Serve serves h like a pod with those credentials, until the test ends. It returns the address.
+// Serve serves h until the test ends, as a pod with the credentials in folder would. It returns the address.
 func Serve(t testing.TB, folder identity.Folder, h http.HandlerFunc) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

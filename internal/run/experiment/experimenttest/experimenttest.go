@@ -1,4 +1,5 @@
-// Package experimenttest provides a small experiment, for tests of expanding, playing and drawing experiments.
+// Package experimenttest provides a small experiment and results for it. Tests that expand, play or draw experiments
+// use them.
 package experimenttest
 
 import (
@@ -13,7 +14,7 @@ import (
 	"github.com/geobench/geobench/internal/run/experiment"
 )
 
-// Small is an experiment with two databases and four points, which simulates quickly. Tests modify its text.
+// Small is an experiment with two databases and four points, whose simulation takes little time. Tests modify its text.
 const Small = `apiVersion: geobench.dev/v1alpha1
 kind: Experiment
 metadata: {name: small}
@@ -50,7 +51,7 @@ func Replaced(t *testing.T, pairs ...string) string {
 	t.Helper()
 	text := Small
 	for i := 0; i < len(pairs); i += 2 {
-		// A replacement without effect would make a test pass by accident.
+		// Fail if a text is missing: the test could otherwise pass although its replacement has no effect.
 		if !strings.Contains(text, pairs[i]) {
 			t.Fatalf("there is no %q to replace", pairs[i])
 		}
@@ -59,7 +60,7 @@ func Replaced(t *testing.T, pairs ...string) string {
 	return text
 }
 
-// Read expands the only experiment in text.
+// Read expands the experiment in text, which must contain exactly one.
 func Read(text string) (*experiment.Experiment, error) {
 	b, err := manifest.Load(strings.NewReader(text), check.Default(nil), "-")
 	if err != nil {
@@ -68,7 +69,7 @@ func Read(text string) (*experiment.Experiment, error) {
 	return experiment.New(context.Background(), b, b.Experiments[0], check.Default(nil))
 }
 
-// MustRead expands the only experiment in text, and fails the test on an error.
+// MustRead expands the experiment in text like Read, and fails the test on an error.
 func MustRead(t *testing.T, text string) *experiment.Experiment {
 	t.Helper()
 	e, err := Read(text)
@@ -78,9 +79,11 @@ func MustRead(t *testing.T, text string) *experiment.Experiment {
 	return e
 }
 
-// Invented returns results in which run i has the throughput figures[i], cyclically. The run's latencies are a
-// thousandth of the throughput, in milliseconds. Each region has a node. Its counter "batches" and its operations are
-// the throughput times the region's number, counted from 1, and its data is 1,000 bytes times that number.
+// Invented returns results in which run i has the throughput figures[i], cyclically. The run's latency in milliseconds
+// is a thousandth of the throughput.
+//
+// Each region has a node. The node's counter "batches" and its operations are the throughput times the region's number,
+// counted from 1. Its data is 1,000 bytes times this number.
 func Invented(e *experiment.Experiment, figures ...float64) *experiment.Results {
 	r := experiment.NewResults("")
 	r.Simulated = true
@@ -102,10 +105,13 @@ func Invented(e *experiment.Experiment, figures ...float64) *experiment.Results 
 	return r
 }
 
-// WithTypes adds two transaction types to all documents. balance has half of the document's transactions, spread over
-// all regions, with latencies of a thousandth of the throughput in milliseconds. amalgamate has the same number in the
-// first region, with three times these latencies. For every four committed attempts, one is aborted by certification
-// and two are wounded.
+// WithTypes adds two transaction types to all documents.
+//
+// Half of a document's transactions have the type balance. They are spread over all regions, and their latency in
+// milliseconds is a thousandth of the throughput. The same number of transactions has the type amalgamate. They are all
+// in the first region and take three times as long.
+//
+// For every four committed attempts, one attempt is aborted by certification and two are wounded.
 func WithTypes(t *testing.T, e *experiment.Experiment, r *experiment.Results) *experiment.Results {
 	t.Helper()
 	for _, run := range e.Runs() {
@@ -139,8 +145,8 @@ func WithTypes(t *testing.T, e *experiment.Experiment, r *experiment.Results) *e
 	return r
 }
 
-// WithFaults adds three seconds of throughput to all documents, with ten commits in each tenth of a second except the
-// sixth, which has none. It also adds a fault "cut" from 0.5 s to 1.5 s, and a permanent fault "kill" at 2 s.
+// WithFaults adds three seconds of throughput to all documents: ten commits in each tenth of a second, and none in the
+// sixth tenth of each second. It also adds a fault "cut" from 0.5 s to 1.5 s, and a permanent fault "kill" at 2 s.
 func WithFaults(t *testing.T, e *experiment.Experiment, r *experiment.Results) *experiment.Results {
 	t.Helper()
 	for _, run := range e.Runs() {
@@ -158,7 +164,7 @@ func WithFaults(t *testing.T, e *experiment.Experiment, r *experiment.Results) *
 	return r
 }
 
-// WithFiguresOnly returns results with documents reduced as in the operator.
+// WithFiguresOnly returns the results with the reduced documents that the operator keeps.
 func WithFiguresOnly(t *testing.T, e *experiment.Experiment, full *experiment.Results) *experiment.Results {
 	t.Helper()
 	small := experiment.NewResults("")

@@ -1,5 +1,5 @@
-// Package play plays the runs of experiments in this process, in virtual or real time. It keeps a result document per
-// run on disk, so that an interrupted experiment continues where it stopped.
+// Package play plays the runs of experiments in this process, in virtual or real time. It stores a result document for
+// each run on disk, so that an interrupted experiment continues from the results on disk.
 package play
 
 import (
@@ -25,28 +25,30 @@ import (
 
 // Options configures Play.
 type Options struct {
-	// RealTime plays the runs in real time, one after another; otherwise runs are simulated.
+	// RealTime plays the runs in real time, one after another. Otherwise play simulates them.
 	RealTime bool
-	// Parallel is the number of concurrent simulations; 0 stands for one per CPU. It does not affect results.
+	// Parallel is the maximum number of concurrent simulations; 0 stands for one per CPU. It does not affect results.
 	Parallel int
-	// Folder has a result document per run, named KEY.json. A run with a document there is not played again.
+	// Folder has a result document named KEY.json for each run. Play does not repeat a run that has a document in this
+	// folder.
 	Folder string
-	// Report, if set, is called when a run starts, when it finishes, and frequently in between. Calls do not overlap.
+	// Report, if set, is called when a run starts, when it finishes, and frequently in between. Calls are never
+	// concurrent.
 	Report func(Progress)
 }
 
 // Progress is the progress of all experiments.
 type Progress struct {
-	// Total counts all runs; with searches, all runs that are known so far. Done counts finished runs, among them Kept,
-	// whose results were already on disk, and Failed, which could not run.
+	// Total is the number of runs; with searches, of the runs known so far. Done is the number of finished runs. Of these,
+	// Kept had a result on disk already, and Failed could not run.
 	Total, Done, Kept, Failed int
 	// Label is the label of the run that the event concerns.
 	Label string
 	Event Event
-	// Share is the finished share of the work, from 0 to 1. It includes the progress of running runs, and excludes kept
-	// results.
+	// Share is the finished share of the work, from 0 to 1. It includes the progress of unfinished runs. It excludes runs
+	// whose results were already on disk.
 	Share float64
-	// Playing are the running runs, in the order in which they started.
+	// Playing has the unfinished runs, in the order in which they started.
 	Playing []Playing
 }
 
@@ -60,16 +62,18 @@ const (
 	Ended
 )
 
-// Playing is the progress of a run.
+// Playing is the progress of an unfinished run.
 type Playing struct {
 	Run *experiment.Run
 	At  inprocess.Progress
 }
 
-// Play plays all runs of the experiments that have no result in the folder yet. It plays the runs of a search in order,
-// and several searches concurrently. The runs of searches are in Experiment.With(results). A run that cannot be played
-// is part of the results. Play returns an error if the folder fails or ctx is done; results of runs that have finished
-// by then are kept.
+// Play plays all runs of the experiments that have no result in the folder yet. It plays the probes of a search one
+// after another, and several searches concurrently. Experiment.With(results) returns an experiment with the runs that
+// its searches created.
+//
+// The error of a run that cannot be played is part of the results. Play returns an error if it cannot use the folder or
+// if ctx is done; the results of runs that finished before remain on disk.
 func Play(ctx context.Context, experiments []*experiment.Experiment, o Options) (*experiment.Results, error) {
 	if err := os.MkdirAll(o.Folder, 0o755); err != nil {
 		return nil, fmt.Errorf("the folder of results: %w", err)
@@ -81,7 +85,7 @@ func Play(ctx context.Context, experiments []*experiment.Experiment, o Options) 
 	p := &player{Options: o, build: build, results: experiment.NewResults("")}
 	p.results.Simulated = !o.RealTime
 	for {
-		// The next probes of a search are known once the previous probes have finished, so repeat until no run is missing.
+		// A search creates its next probe after the previous one has finished, so repeat until no run lacks a result.
 		var runs []*experiment.Run
 		for _, e := range experiments {
 			for _, run := range e.With(p.results).Runs() {
@@ -110,7 +114,7 @@ func (p *player) all(ctx context.Context, runs []*experiment.Run) error {
 
 	g, playing := errgroup.WithContext(ctx)
 	parallel := cmp.Or(p.Parallel, runtime.GOMAXPROCS(0))
-	// Concurrent runs in real time would disturb each other.
+	// Concurrent runs in real time would affect each other's measurements.
 	if p.RealTime {
 		parallel = 1
 	}
@@ -134,25 +138,25 @@ type player struct {
 	mu       sync.Mutex
 	progress Progress
 	playing  []Playing
-	// total and finished work, in units of weight
+	// work is the total work and done the finished work, in the unit of weight.
 	work, done int64
 	results    *experiment.Results
 }
 
-// one plays a run unless its result exists.
+// one plays a run, unless the folder has its result.
 func (p *player) one(ctx context.Context, run *experiment.Run) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	file := filepath.Join(p.Folder, p.key(run)+".json")
-	// A document that is corrupt or belongs to another run is not used, and the run is played again.
+	// If the document is corrupt or belongs to another run, ignore it and play the run again.
 	if d, err := result.Read(file); err == nil && d.Name == run.Run.Name {
 		p.tell(run, d, nil, true)
 		return nil
 	}
 	p.begin(run)
 	d, err := p.play(ctx, run)
-	// An interrupted run has no outcome. Storing its error would mark it as played.
+	// An interrupted run has no outcome. If its error were stored, the run would count as played.
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -197,7 +201,7 @@ func (p *player) move(run *experiment.Run, at inprocess.Progress) {
 	p.report(run, Moved)
 }
 
-// report reports the progress. The caller holds the mutex.
+// report calls Report with the current progress. The caller must hold the mutex.
 func (p *player) report(run *experiment.Run, event Event) {
 	if p.Report == nil {
 		return
@@ -224,7 +228,7 @@ func (p *player) tell(run *experiment.Run, d *result.Document, err error, kept b
 	p.progress.Done++
 	if kept {
 		p.progress.Kept++
-		// A kept result took no work, so it does not count towards the share.
+		// A kept result took no work, so exclude the run from the share.
 		p.work -= weight(run)
 	} else {
 		p.done += weight(run)

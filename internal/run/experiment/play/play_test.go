@@ -29,7 +29,8 @@ func play(t *testing.T, e *experiment.Experiment, o Options) *experiment.Results
 	return r
 }
 
-// TestTheSameBytes plays an experiment with one and with two concurrent runs, and compares documents and reports.
+// TestTheSameBytes plays an experiment with one and with two concurrent runs, and checks that documents and reports are
+// identical.
 func TestTheSameBytes(t *testing.T) {
 	var reports [][]byte
 	var files []map[string]string
@@ -76,7 +77,7 @@ func contents(t *testing.T, folder string) map[string]string {
 func TestResume(t *testing.T) {
 	e := experimenttest.MustRead(t, experimenttest.Small)
 	folder := t.TempDir()
-	// The first attempt is interrupted after one run.
+	// Interrupt the first attempt after one run.
 	ctx, cancel := context.WithCancel(t.Context())
 	_, err := Play(ctx, []*experiment.Experiment{e}, Options{Folder: folder, Parallel: 1, Report: func(p Progress) {
 		if p.Event == Ended {
@@ -103,7 +104,7 @@ func TestResume(t *testing.T) {
 	if got := e.Judge(t.Context(), first)[0]; !got.Holds {
 		t.Errorf("the claim over kept results: %+v", got)
 	}
-	// A corrupt document is created again. If values change, documents that are still needed are kept.
+	// A corrupt document is replaced. If swept values change, the documents of unchanged runs are kept.
 	for name := range before {
 		if err := os.WriteFile(filepath.Join(folder, name), []byte("{"), 0o600); err != nil {
 			t.Fatal(err)
@@ -137,8 +138,8 @@ func TestRealTime(t *testing.T) {
 	}
 }
 
-// searched is an experiment that searches for the peak of a small database. Its nodes have 3 thousandths of a CPU, and
-// its p99 must stay below 100 ms.
+// searched is an experiment that searches for the peak rate of a small database. Its nodes have 3 thousandths of a CPU,
+// and its p99 must stay below 100 ms.
 const searched = `apiVersion: geobench.dev/v1alpha1
 kind: Experiment
 metadata: {name: peak}
@@ -163,8 +164,8 @@ spec:
     - {id: c-1, says: three quarters of the peak are offered, expression: "tput('slog', {'globalPercent': 0, 'peakPercent': 75}) <= 0.8 * offered('slog', {'globalPercent': 0, 'peakPercent': 100})"}
 `
 
-// TestSearchAgainstTheGrid: the search finds the same peak as a grid of all rates, within its tolerance, with a fifth
-// of the runs. A second search makes the same probes.
+// TestSearchAgainstTheGrid: within its tolerance, a search finds the same peak as a grid of all rates, with at most a
+// fifth of the runs. A second search makes the same probes.
 func TestSearchAgainstTheGrid(t *testing.T) {
 	template := experimenttest.MustRead(t, searched)
 	first := template.With(play(t, template, Options{}))
@@ -189,7 +190,7 @@ func TestSearchAgainstTheGrid(t *testing.T) {
 			}
 			rate := p.Runs[0].Run.Spec.Load.RatePerSecond
 			if d.Verdict != v1alpha1.VerdictPassed || 100*d.Summary.ThroughputPerSecond < 95*d.Summary.OfferedPerSecond {
-				break // higher rates may keep again by chance
+				break // rates above the first miss may meet the objectives by chance
 			}
 			highest = rate
 		}
@@ -203,7 +204,7 @@ func TestSearchAgainstTheGrid(t *testing.T) {
 	}
 }
 
-// TestPointsOfASearch: after the search, its points have runs at their shares of the peak, and claims can use them.
+// TestPointsOfASearch: after the search, each point has runs at its share of the peak, and claims can use the points.
 func TestPointsOfASearch(t *testing.T) {
 	template := experimenttest.MustRead(t, searched)
 	for _, p := range template.Points {
@@ -233,7 +234,7 @@ func TestPointsOfASearch(t *testing.T) {
 			t.Errorf("the table does not tell what %s has found:\n%s", s.Label, table.String())
 		}
 	}
-	// The documents of the probes at the peak also serve the point at 100%.
+	// The probes at the peak are also the runs of the point at 100%.
 	names := map[string]bool{}
 	for _, run := range e.Runs() {
 		if names[run.Run.Name] {
@@ -245,7 +246,7 @@ func TestPointsOfASearch(t *testing.T) {
 	for _, search := range e.Searches {
 		want += len(search.Probes)
 		share := (search.PeakRatePerSecond*75 + 50) / 100
-		// A probe at 75% of the peak also serves as a run of the point.
+		// A probe at 75% of the peak is also a run of the point at 75%.
 		if !slices.ContainsFunc(search.Probes, func(p experiment.Probe) bool { return p.Run.Run.Spec.Load.RatePerSecond == share }) {
 			want++
 		}

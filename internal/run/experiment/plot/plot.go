@@ -1,5 +1,5 @@
-// Package plot draws the curves, box plots and timeline of an experiment as SVG and PNG. It does not depend on
-// particular metrics or claims.
+// Package plot draws the curves, box plots and timeline of an experiment as SVG and PNG. It does not depend on specific
+// metrics or claims.
 package plot
 
 import (
@@ -13,18 +13,21 @@ import (
 	"github.com/geobench/geobench/internal/run/experiment"
 )
 
-// A plot is used by itself, in a paper or on a slide, so it is larger than the charts of a report.
+// Dimensions of a plot. Plots are used on their own, in a paper or on a slide, so they are larger than the charts of a
+// report.
 const (
 	width  = 600
 	height = 280
 )
 
-// Draw writes plots of an experiment's results into a folder and returns the files. Each figure has a plot
-// EXPERIMENT-METRIC.svg and .png. EXPERIMENT-METRIC-TYPE covers a single transaction type, and
-// EXPERIMENT-METRIC-in-REGION a region's clients. EXPERIMENT-reasons shows the reasons of aborted attempts, if there
-// are any. EXPERIMENT-nodes-FIGURE has box plots of a node figure that claims use. EXPERIMENT-timeline shows the
-// throughput over time if runs have faults. An experiment without swept values has no curves. The same results give the
-// same bytes.
+// Draw writes plots of an experiment's results into a folder and returns the names of the files.
+//
+// Each figure has a plot EXPERIMENT-METRIC.svg and .png. EXPERIMENT-METRIC-TYPE shows a single transaction type, and
+// EXPERIMENT-METRIC-in-REGION the clients of a region. EXPERIMENT-reasons shows the reasons of aborted attempts, if
+// there are any. EXPERIMENT-nodes-FIGURE has box plots of a node figure that claims use. EXPERIMENT-timeline shows the
+// throughput over time if runs have faults.
+//
+// An experiment without swept values has no curves. Equal results yield identical files.
 func Draw(e *experiment.Experiment, r *experiment.Results, folder string) ([]string, error) {
 	var files []string
 	save := func(name string, drawing *chart.Drawing) error {
@@ -75,22 +78,22 @@ func Draw(e *experiment.Experiment, r *experiment.Results, folder string) ([]str
 			return nil, err
 		}
 	}
-	// The loop over the map of extensions has no fixed order.
+	// Sort, because the loop over the map of extensions has a random order.
 	slices.Sort(files)
 	return files, nil
 }
 
-// alone draws a chart with a heading and the size of a plot.
+// alone draws a chart with a heading, in the dimensions of a plot.
 func alone(c *chart.Lines) *chart.Drawing {
 	c.Heading, c.Width, c.Height = true, width, height
 	return c.Draw()
 }
 
-// leastShown is the least share of attempts, in percent, for which there is a bar. A smaller share would read 0.00%.
+// leastShown is the smallest share of attempts, in percent, that has a bar. A smaller share would be shown as 0.00%.
 const leastShown = 0.005
 
-// reasons draws a bar for each point, with a color for each reason. Points with almost no aborted attempts have no bar;
-// the heading of their system counts them.
+// reasons draws a bar for each point, with one color for each abort reason. Points with almost no aborted attempts have
+// no bar; the heading of their system states how many there are.
 func reasons(a *experiment.Reasons) *chart.Drawing {
 	out := &chart.Rows{Title: a.Title, About: a.Unit + " that were aborted, by reason, at each point.", XLabel: a.Unit, Heading: true, Width: width}
 	for i, reason := range a.Reasons {
@@ -120,7 +123,7 @@ func reasons(a *experiment.Reasons) *chart.Drawing {
 	return out.Draw()
 }
 
-// boxes draws box plots over the nodes of each point, with a dot for each node.
+// boxes draws a box plot over the nodes of each point, with a dot for each node.
 func boxes(n *experiment.Nodes) *chart.Drawing {
 	out := &chart.Rows{Title: n.Title, About: fmt.Sprintf("Box plots of %s over the nodes of each point: least, quartiles and most.", n.Unit), XLabel: n.Unit, Heading: true, Width: width}
 	colours := map[string]int{}
@@ -131,7 +134,7 @@ func boxes(n *experiment.Nodes) *chart.Drawing {
 		}
 		box := result.Quartiles(p.Values)
 		row := chart.Row{Name: p.Label, Class: colours[p.System], Dots: p.Values, Box: box}
-		// The ratio is undefined if all nodes have nothing.
+		// The ratio is undefined if the figure is 0 at all nodes.
 		if mean := avg(p.Values); mean > 0 {
 			row.Value = fmt.Sprintf("most / mean %.2f", box[4]/mean)
 		}
@@ -155,7 +158,7 @@ func seriesOf(l *experiment.Line, class int) chart.Series {
 	return s
 }
 
-// curves draws each system in its color, and lines of the same system with different dashes.
+// curves draws the lines of each system in one color, with different dashes.
 func curves(c *experiment.Curves) *chart.Lines {
 	out := &chart.Lines{Title: c.Title, About: fmt.Sprintf("%s over %s.", c.Unit, c.Axis.Parameter), XLabel: c.Axis.Parameter, YLabel: c.Unit}
 	if c.Axis.Labels != nil {
@@ -164,11 +167,11 @@ func curves(c *experiment.Curves) *chart.Lines {
 			out.XTicks[c.Axis.At[i]] = label
 		}
 	}
-	lines := map[int]int{} // by system
+	lines := map[int]int{} // number of lines so far, by system
 	for i := range c.Lines {
 		l := &c.Lines[i]
 		nth := lines[l.System]
-		// Count lines without figures, too, so that colors and dashes are the same in all plots.
+		// Count lines without figures as well, so that a line has the same color and dashes in all plots.
 		lines[l.System]++
 		if len(l.X)+len(l.Infinite) == 0 {
 			continue
@@ -184,7 +187,7 @@ func curves(c *experiment.Curves) *chart.Lines {
 	return out
 }
 
-// timeline draws each line in its color, and the faults as bands.
+// timeline draws each line in its own color, and the faults as vertical bands.
 func timeline(t *experiment.Timeline) *chart.Lines {
 	out := &chart.Lines{Title: t.Title, About: fmt.Sprintf("%s over %s.", t.Unit, t.Axis), XLabel: t.Axis, YLabel: t.Unit}
 	for i := range t.Lines {

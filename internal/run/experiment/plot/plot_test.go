@@ -36,9 +36,9 @@ func TestDrawings(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			drawings := figures + 2*2 // and two in each region
+			drawings := figures + 2*2 // and two more figures in each of two regions
 			if slices.Equal(tc.figures, []float64{0}) {
-				// Invented results of 0 have no clients' figures by region, and no bytes on the wire or cost per transaction.
+				// Invented results of 0 lack figures by region, bytes on the wire, and cost per transaction.
 				drawings = figures - 3
 			}
 			if len(files) != 2*drawings {
@@ -85,10 +85,10 @@ func TestDrawings(t *testing.T) {
 	})
 }
 
-// figures is the number of figures that every experiment with a sweep has.
+// figures is the number of figures of an experiment with a sweep, without figures by region.
 const figures = 8
 
-// TestTimeline draws more lines than there are colours.
+// TestTimeline draws more lines than there are colors.
 func TestTimeline(t *testing.T) {
 	e := experimenttest.MustRead(t, experimenttest.Replaced(t, "values: [2, 4]", "values: [2, 4, 6, 8]"))
 	r := experimenttest.WithFaults(t, e, experimenttest.Invented(e, 1000))
@@ -104,7 +104,7 @@ func TestTimeline(t *testing.T) {
 		">cut<", ">kill<", ">near clientsPerRegion=8<", ">far clientsPerRegion=8<", "stroke-dasharray", "(SIMULATED)")
 }
 
-// say checks that SVG files contain the texts, and that the content of each file matches its extension.
+// say checks that SVG files contain the texts, and that the content of each file has the format of its extension.
 func say(t *testing.T, files []string, texts ...string) {
 	t.Helper()
 	for _, f := range files {
@@ -127,7 +127,7 @@ func say(t *testing.T, files []string, texts ...string) {
 	}
 }
 
-// A drawn line records which of its points are lower bounds.
+// The drawn line marks the same points as lower bounds as the line of the experiment.
 func TestLinesMarkLowerBounds(t *testing.T) {
 	s := seriesOf(&experiment.Line{X: []float64{1, 2}, Y: []float64{1, 140}, LowerBound: []bool{false, true}}, 0)
 	if !slices.Equal(s.LowerBound, []bool{false, true}) {

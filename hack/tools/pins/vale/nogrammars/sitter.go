@@ -1,6 +1,6 @@
-// Package sitter replaces Tree-sitter in the build of Vale. Tree-sitter's grammars are 300 MB of C, so make lint would
-// need a C compiler. Vale reads only plain text here, because hack/words extracts the prose itself. So this package
-// only provides the functions that Vale calls, and parsing always fails.
+// Package sitter replaces Tree-sitter in the build of Vale. The grammars of Tree-sitter are 300 MB of C code, for which
+// make lint would need a C compiler. Vale reads only plain text here, because hack/words extracts the prose itself. So
+// this package provides only the functions that Vale calls, and parsing always fails.
 package sitter
 
 import (
@@ -11,7 +11,7 @@ import (
 // Language is a grammar.
 type Language struct{}
 
-// Parser parses nothing.
+// Parser is a parser that always fails.
 type Parser struct{}
 
 // NewParser returns a parser.
@@ -40,7 +40,7 @@ type Node struct{}
 // Content returns no text.
 func (*Node) Content([]byte) string { return "" }
 
-// StartPoint returns the beginning of the file.
+// StartPoint returns the start of the file.
 func (*Node) StartPoint() Point { return Point{} }
 
 // Query is a query over trees.

@@ -1,6 +1,6 @@
-// Package etcdtest starts a real etcd cluster for tests, with one or more members, on the loopback interface. Its files
-// are in a temporary folder. It runs the etcd in KUBEBUILDER_ASSETS, which the controller tests use, or else the
-// installed etcd. Tests are skipped if there is neither.
+// Package etcdtest starts a real etcd cluster for tests, with one or more members, on the loopback interface. The
+// members' files are in a temporary folder. The package runs the etcd in KUBEBUILDER_ASSETS, which the controller tests
+// use, or else the installed etcd. Without either, tests are skipped.
 package etcdtest
 
 import (
@@ -222,8 +222,8 @@ func (m *Member) Lead(t testing.TB) {
 	}
 }
 
-// Isolate permanently partitions a member of StartApart from the other members. It still answers requests that need no
-// other member.
+// Isolate permanently partitions a member of StartApart from the other members. The member still answers requests that
+// need no other member.
 func (m *Member) Isolate(t testing.TB) {
 	t.Helper()
 	own, err := m.Client(t, "", "").Status(t.Context(), m.Address)

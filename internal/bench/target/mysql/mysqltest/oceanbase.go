@@ -40,7 +40,7 @@ func StartOceanBase(t testing.TB) *Server {
 			t.Error(err)
 		}
 	})
-	// The server stops when no process has a lock on this file, which its clients normally lock.
+	// The server stops when no process has a lock on this file. Its own clients lock the file; here the test does.
 	if err := os.Mkdir(filepath.Join(folder, "run"), 0o700); err != nil {
 		t.Fatal(err)
 	}

@@ -1,5 +1,6 @@
-// Package mysqltest starts a real MariaDB for tests, as a single server or as nodes of Galera. It uses Debian's
-// packages, on the loopback interface, in a temporary folder. Tests are skipped if MariaDB is not installed.
+// Package mysqltest starts a real MariaDB for tests, as a single server or as a Galera cluster. It runs the programs of
+// Debian's packages on the loopback interface, with their files in a temporary folder. Tests are skipped if MariaDB is
+// not installed.
 package mysqltest
 
 import (
@@ -66,11 +67,12 @@ func program(t testing.TB) string {
 	return ""
 }
 
-// base are the settings of every server. They keep it small; its data need not survive a power failure.
+// base are the settings of every server. They keep the server small. The data need not survive a power failure, so the
+// log is not synced.
 var base = []string{"--no-defaults", "--innodb-log-file-size=8M", "--innodb-buffer-pool-size=64M", "--innodb-flush-log-at-trx-commit=0", "--skip-name-resolve"}
 
-// installation is a folder with the data of a new server. The server runs with the credential, which owns the folder;
-// nil means the test's user.
+// installation is a folder with the data of a new server. The server runs as the user in credential, who owns the
+// folder; a nil credential means the user who runs the test.
 type installation struct {
 	program, folder string
 	credential      *syscall.Credential
@@ -232,8 +234,8 @@ func Start(t testing.TB, settings ...string) *Server {
 	return in.start(t, "server", in.copied(t, "server"), settings...)
 }
 
-// transfer replaces Galera's script for state snapshot transfer. The nodes start with the same data, and lack only the
-// cluster's later commits, which the donor sends separately. %s is the initial state.
+// transfer replaces Galera's script for state snapshot transfer. All nodes start with the same data. A joining node
+// lacks only the cluster's later commits, which the donor sends separately. %s is the initial state.
 const transfer = `#!/bin/sh
 case "$*" in
 *joiner*) echo "ready 127.0.0.1:1"; echo "%[1]s 0";;
@@ -380,8 +382,8 @@ func (s *Server) Hold(t testing.TB, statement string) (release func()) {
 	}
 }
 
-// HoldBack keeps a Galera node from applying the commits of other nodes until resume is called. The node still serves
-// reads.
+// HoldBack keeps a Galera node from applying the commits of other nodes until resume is called. Meanwhile the node
+// still serves reads.
 func (s *Server) HoldBack(t testing.TB) (resume func()) {
 	t.Helper()
 	db := s.open(Database)
@@ -405,7 +407,7 @@ func (s *Server) HoldBack(t testing.TB) (resume func()) {
 	}
 }
 
-// sessionsEndWithin is the time in which a server must notice that clients have disconnected.
+// sessionsEndWithin is the time within which a server must notice that clients have disconnected.
 const sessionsEndWithin = 30 * time.Second
 
 // AwaitNoSessions waits until the server has no sessions except its own query, and fails after sessionsEndWithin.

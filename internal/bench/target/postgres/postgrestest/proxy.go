@@ -31,8 +31,9 @@ type Proxy struct {
 // Fate determines what happens to data that a client sends.
 type Fate int
 
-// Delivered data is forwarded. Lost cuts the connection before the server receives the data. Unanswered cuts it once
-// the server has answered. Stuck data is dropped, and the connection stays open.
+// Delivered data is forwarded. Lost data never reaches the server, because the proxy cuts the connection first.
+// Unanswered data reaches the server, and the proxy cuts the connection instead of forwarding the answer. Stuck data is
+// dropped, and the connection stays open.
 const (
 	Delivered Fate = iota
 	Lost
@@ -79,7 +80,7 @@ func (p *Proxy) accept() {
 		p.wg.Add(2)
 		var unanswered atomic.Bool
 		go p.forward(client, server, func(sent []byte) Fate {
-			// Only an answer cuts the connection; other data of the server may precede it.
+			// Cut the connection only at an answer: the server may send other data first.
 			if unanswered.Load() && p.answers(sent) {
 				return Lost
 			}
@@ -188,7 +189,7 @@ func (p *Proxy) CutOnce(word string, served bool) {
 }
 
 // Count delivers all data from now on. It returns a function that returns the number of messages that clients have sent
-// since; a message is a piece of data as read from the wire.
+// after the call of Count. A message is a piece of data as read from the wire.
 func (p *Proxy) Count() func() int64 {
 	var n atomic.Int64
 	p.Judge(func([]byte) Fate {
@@ -242,7 +243,7 @@ func (p *Proxy) Open() int {
 	return len(p.open) / 2
 }
 
-// Break closes all connections. The proxy still accepts new ones.
+// Break closes all connections. The proxy still accepts new connections.
 func (p *Proxy) Break() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package postgrestest starts a real PostgreSQL for tests. It uses Debian's packages, on the loopback interface, in a
-// temporary folder. Tests are skipped if PostgreSQL is not installed.
+// Package postgrestest starts a real PostgreSQL for tests. It runs the programs of Debian's packages on the loopback
+// interface, with their files in a temporary folder. Tests are skipped if PostgreSQL is not installed.
 package postgrestest
 
 import (
@@ -175,8 +175,8 @@ func (s *Server) Restart(t testing.TB) {
 	s.ready(t)
 }
 
-// unprivileged returns the credential with which the server runs, and makes it the owner of folder. It is needed
-// because the server refuses to run as root; nil means the test's user.
+// unprivileged returns the credential with which the server runs, and makes this user the owner of folder. The server
+// refuses to run as root. A nil credential means the user who runs the test.
 func unprivileged(t testing.TB, folder string) *syscall.Credential {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -317,7 +317,7 @@ func (s *Server) Database(t testing.TB, name string) {
 	s.Query(t, "postgres", "create database "+name)
 }
 
-// sessionsEndWithin is the time in which a server must notice that clients have disconnected.
+// sessionsEndWithin is the time within which a server must notice that clients have disconnected.
 const sessionsEndWithin = 30 * time.Second
 
 // AwaitStandby waits until a standby has replayed everything that the server has committed.
@@ -351,7 +351,7 @@ func (s *Server) AwaitNoSessions(t testing.TB, prefix string) {
 	}
 }
 
-// Only replaces pg_hba.conf by the given lines, which must reject unencrypted connections. It waits until the file is
+// Only replaces pg_hba.conf with the given lines, which must reject unencrypted connections. It waits until the file is
 // in effect.
 func (s *Server) Only(t testing.TB, lines ...string) {
 	t.Helper()

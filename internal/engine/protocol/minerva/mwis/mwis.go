@@ -1,10 +1,12 @@
-// Package mwis finds heavy independent sets: sets of vertices of a weighted graph without an edge between any two of
-// them. The heaviest set is found by branch and bound, which is exact and takes exponential time in the worst case. A
-// heavy set is found by the greedy algorithm GWMIN2, which is fast (S. Sakai, M. Togasaki, K. Yamazaki, A note on
-// greedy algorithms for the maximum weighted independent set problem, Discrete Applied Mathematics 126, 2003).
+// Package mwis finds heavy independent sets. An independent set is a set of vertices of a graph without an edge between
+// any two of them; its weight is the sum of the vertices' weights. Branch and bound finds the heaviest set, and takes
+// exponential time in the worst case. The greedy algorithm GWMIN2 finds a heavy set quickly (S. Sakai, M. Togasaki, K.
+// Yamazaki, A note on greedy algorithms for the maximum weighted independent set problem, Discrete Applied Mathematics
+// 126, 2003).
 //
-// Solving the same graph with the same method gives the same set, ties included. Vertices are examined in the order of
-// their numbers, weights are integers, and the work is bounded by counting steps, never by time.
+// The same graph and method always give the same set, even if several sets have the same weight. To that end, the
+// solver examines vertices in the order of their numbers, uses integer weights, and bounds its work by a number of
+// steps, never by time.
 package mwis
 
 import (
@@ -13,11 +15,12 @@ import (
 	"slices"
 )
 
-// Graph is an undirected graph. Vertices count from 0.
+// Graph is an undirected graph. Vertices are numbered from 0.
 type Graph struct {
 	// Weights are the weights of the vertices, each at least 1. Their sum is below 2^31.
 	Weights []int64
-	// Neighbors lists the neighbors of each vertex, each once, in both directions, and never the vertex itself.
+	// Neighbors lists the neighbors of each vertex. Each edge appears in the lists of both of its vertices, each neighbor
+	// once. No vertex is its own neighbor.
 	Neighbors [][]int32
 }
 
@@ -38,25 +41,25 @@ const (
 const (
 	// SmallComponent is the number of vertices up to which Auto solves a component exactly.
 	SmallComponent = 64
-	// autoSteps and exactSteps bound the steps of the search in one component: some milliseconds, and half a second or
-	// more. A search that reaches its bound returns the best set found so far, which is at least as heavy as the greedy
-	// one.
+	// autoSteps and exactSteps bound the steps of the search in one component. autoSteps take some milliseconds, and
+	// exactSteps half a second or more. A search that reaches its bound returns the best set found so far, which is at
+	// least as heavy as the greedy set.
 	autoSteps, exactSteps = 1 << 15, 1 << 24
 )
 
 // Stats counts the work of the solver.
 type Stats struct {
-	// Components counts components with more than one vertex, Exactly those solved exactly, and GivenUp those whose
-	// search reached its bound.
+	// Components counts components with more than one vertex, Exactly the components that were solved exactly, and GivenUp
+	// the components whose search reached its bound.
 	Components, Exactly, GivenUp int64
-	// Nodes counts the nodes of the search trees, Steps the vertices and edges that were examined.
+	// Nodes counts the nodes of the search trees, and Steps the vertices and edges that were examined.
 	Nodes, Steps int64
 }
 
-// Solve reports for each vertex whether it is in the heavy independent set found, and adds the work to s.
+// Solve reports for each vertex whether the set that method m finds contains it. It adds the work to s.
 func Solve(g *Graph, m Method, s *Stats) []bool { return SolveWithin(g, m, 0, s) }
 
-// SolveWithin is Solve with search bounds divided by 2^shrink: see protocol.Config.Shrink.
+// SolveWithin is like Solve, with search bounds divided by 2^shrink: see protocol.Config.Shrink.
 func SolveWithin(g *Graph, m Method, shrink uint8, s *Stats) []bool {
 	in := make([]bool, len(g.Weights))
 	for _, c := range components(g) {
@@ -102,7 +105,7 @@ func components(g *Graph) (all [][]int32) {
 }
 
 // candidate is a vertex that the greedy algorithm may take. around is the combined weight of the vertex and its
-// remaining neighbors when the candidate was pushed.
+// remaining neighbors at the time when the candidate was pushed.
 type candidate struct {
 	weight, around int64
 	vertex         int32
@@ -122,18 +125,19 @@ func (h *candidates) Pop() any {
 }
 
 func (h candidates) Less(a, b int) bool {
-	// Cross-multiplication compares the ratios exactly; the sum of all weights is below 2^31, so the products fit.
+	// Cross-multiplication compares the ratios exactly. The sum of all weights is below 2^31, so the products do not
+	// overflow.
 	if x, y := h[a].weight*h[b].around, h[b].weight*h[a].around; x != y {
 		return x > y
 	}
-	// Ties need a fixed order: every replica must find the same set.
+	// Ties need a fixed order, because every replica must find the same set.
 	return h[a].vertex < h[b].vertex
 }
 
-// greedy repeatedly takes the vertex with the largest share of the combined weight of itself and its neighbors, and
-// removes the vertex and its neighbors (GWMIN2).
+// greedy repeatedly takes the vertex with the largest ratio of its own weight to the combined weight of itself and its
+// remaining neighbors. It removes the vertex and its neighbors from the graph (GWMIN2).
 func greedy(g *Graph, component []int32, in []bool, s *Stats) {
-	around := make(map[int32]int64, len(component)) // by remaining vertex
+	around := make(map[int32]int64, len(component)) // combined weight of each remaining vertex and its remaining neighbors
 	h := make(candidates, 0, len(component))
 	for _, v := range component {
 		sum := g.Weights[v]
@@ -149,7 +153,7 @@ func greedy(g *Graph, component []int32, in []bool, s *Stats) {
 	for h.Len() > 0 {
 		c := heap.Pop(&h).(candidate)
 		if sum, left := around[c.vertex]; !left || sum != c.around {
-			continue // the vertex was removed, or a newer candidate replaces this entry
+			continue // the vertex was removed, or a newer candidate replaces this one
 		}
 		in[c.vertex] = true
 		delete(around, c.vertex)
@@ -176,14 +180,14 @@ func greedy(g *Graph, component []int32, in []bool, s *Stats) {
 	}
 }
 
-// set is a bit set of the vertices of a component, by index in the component.
+// set is a set of vertices of a component: a bit set indexed by position in the component.
 type set []uint64
 
 func (s set) has(v int) bool { return s[v>>6]>>(v&63)&1 != 0 }
 func (s set) add(v int)      { s[v>>6] |= 1 << (v & 63) }
 func (s set) remove(v int)   { s[v>>6] &^= 1 << (v & 63) }
 
-// join adds all vertices of t; clear removes them.
+// join adds all vertices of t to s. clear removes them from s.
 func (s set) join(t set) {
 	for i := range s {
 		s[i] |= t[i]
@@ -224,12 +228,12 @@ type search struct {
 	weights   []int64
 	neighbors []set
 	byWeight  []int // the vertices in descending order of weight
-	limit     int64 // of stats.Steps
+	limit     int64 // bound of stats.Steps
 	givenUp   bool
 	stats     *Stats
 }
 
-// exact replaces the set in `in` for a component by a heaviest set. If the search exceeds limit steps, exact uses the
+// exact replaces the component's part of the set `in` by a heaviest set. If the search exceeds limit, exact uses the
 // heaviest set found so far, provided that it is heavier than the given set.
 func exact(g *Graph, component []int32, in []bool, limit int64, s *Stats) {
 	n := len(component)
@@ -246,7 +250,7 @@ func exact(g *Graph, component []int32, in []bool, limit int64, s *Stats) {
 		}
 		x.weights, x.neighbors, x.byWeight = append(x.weights, g.Weights[v]), append(x.neighbors, row), append(x.byWeight, i)
 		left.add(i)
-		if in[v] { // the greedy set is the lower bound to beat
+		if in[v] { // the search must find a heavier set than the greedy set
 			heaviest += g.Weights[v]
 		}
 	}
@@ -286,7 +290,7 @@ func (x *search) branch(left set, floor int64) (best set, weight int64) {
 		bounds[i] = x.bound(p)
 		most += bounds[i]
 	}
-	// Even the upper bound cannot beat the floor, so the subtree is pruned.
+	// Even the upper bound does not exceed the floor, so the subtree is pruned.
 	if most <= floor {
 		return nil, 0
 	}
@@ -299,8 +303,8 @@ func (x *search) branch(left set, floor int64) (best set, weight int64) {
 	}
 	for i, p := range parts {
 		most -= bounds[i]
-		// most minus this part's bound is the best that the other parts can add, so this part alone must exceed the
-		// difference.
+		// After the subtraction, most is the largest weight that everything except this part can contribute. This part must
+		// exceed the difference between floor and most.
 		found, w := x.branch(p, floor-most)
 		if found == nil {
 			return nil, 0
@@ -312,15 +316,15 @@ func (x *search) branch(left set, floor int64) (best set, weight int64) {
 	return taken, weight
 }
 
-// decide branches on pivot: it searches for the heaviest set with pivot and the heaviest set without it. weight is the
-// weight of the vertices taken before; it counts towards floor and the result.
+// decide branches on pivot: it searches for the heaviest set that contains pivot and the heaviest set that does not.
+// weight is the weight of the vertices already taken; it counts towards floor and the result.
 func (x *search) decide(left set, pivot int, weight, floor int64) (best set, heaviest int64) {
 	with := slices.Clone(left)
 	with.clear(x.neighbors[pivot])
 	with.remove(pivot)
 	if found, w := x.branch(with, floor-weight-x.weights[pivot]); found != nil {
 		found.add(pivot)
-		// The set without pivot is useful only if it is heavier than the set just found.
+		// From here on, a set without pivot must be heavier than the set just found.
 		best, floor = found, weight+x.weights[pivot]+w
 	}
 	left.remove(pivot)
@@ -330,10 +334,11 @@ func (x *search) decide(left set, pivot int, weight, floor int64) (best set, hea
 	return best, floor
 }
 
-// reduce takes each vertex that weighs at least as much as its neighbors together: some heaviest set contains it. It
-// removes the vertex and its neighbors from left. It also removes a vertex if one of its neighbors weighs no less and
-// has no neighbors outside the vertex's neighborhood: some heaviest set does without it. pivot is the remaining vertex
-// with the most neighbors, or -1.
+// reduce simplifies the graph within left, and preserves the weight of the heaviest set. It takes each vertex that
+// weighs at least as much as its neighbors together, and removes the vertex and its neighbors from left: some heaviest
+// set contains the vertex. It also removes each vertex v with a neighbor u that weighs at least as much as v and whose
+// other neighbors are all neighbors of v: some heaviest set does not contain v. pivot is the remaining vertex with the
+// most neighbors, or -1 if no vertex remains.
 func (x *search) reduce(left set) (taken set, weight int64, pivot int) {
 	taken = make(set, len(left))
 	for again := true; again; {
@@ -394,10 +399,10 @@ func (x *search) parts(left set) (all []set) {
 	return all
 }
 
-// bound returns an upper bound on the weight of an independent set within left. It covers the vertices with cliques; a
-// set contains at most one vertex of each clique.
+// bound returns an upper bound on the weight of an independent set within left. It covers the vertices of left with
+// cliques, because an independent set contains at most one vertex of each clique.
 func (x *search) bound(left set) (weight int64) {
-	var cliques []set // for each clique, the vertices adjacent to all of its members
+	var cliques []set // for each clique, the vertices adjacent to all members
 next:
 	for _, v := range x.byWeight {
 		if !left.has(v) {
@@ -413,7 +418,7 @@ next:
 			}
 		}
 		cliques = append(cliques, slices.Clone(x.neighbors[v]))
-		// Vertices come in descending order of weight, so the first vertex of a clique is its heaviest.
+		// Vertices come in descending order of weight, so the first vertex of a clique is the clique's heaviest.
 		weight += x.weights[v]
 	}
 	return weight

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// random returns a graph of n vertices in which each pair is joined with a probability of density percent.
+// random returns a graph of n vertices. Each pair of vertices has an edge with a probability of density percent, and
+// weights are at most heaviest.
 func random(r *rand.Rand, n, density, heaviest int) *Graph {
 	g := &Graph{Neighbors: make([][]int32, n)}
 	for v := range n {
@@ -27,7 +28,7 @@ func (g *Graph) join(u, v int) {
 	g.Neighbors[v] = append(g.Neighbors[v], int32(u))
 }
 
-// weigh returns the weight of a set, and fails if two of its vertices are adjacent.
+// weigh returns the weight of a set, and fails if two of the set's vertices are adjacent.
 func weigh(t testing.TB, g *Graph, in []bool) (sum int64) {
 	t.Helper()
 	for v, w := range g.Weights {
@@ -69,7 +70,7 @@ func bruteForce(g *Graph) (heaviest int64) {
 }
 
 // Exact solutions weigh as much as the heaviest of all sets. Auto is exact on graphs of this size, and the greedy
-// algorithm is never better.
+// algorithm never finds a heavier set.
 func TestExactEqualsBruteForce(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	worse, lost, total := 0, int64(0), int64(0)
@@ -98,7 +99,7 @@ func TestExactEqualsBruteForce(t *testing.T) {
 	t.Logf("greedy is worse on %d of 10000 graphs, and loses %.2f%% of the weight", worse, 100*float64(lost)/float64(total))
 }
 
-// The greedy algorithm also loses little on larger graphs, especially on sparse graphs.
+// The greedy algorithm loses little on larger graphs as well, especially on sparse graphs.
 func TestGreedyLoss(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for _, density := range []int{2, 5, 10, 30} {
@@ -120,7 +121,7 @@ func TestGreedyLoss(t *testing.T) {
 	}
 }
 
-// The same numbering of vertices yields the same set, whatever the order of neighbors.
+// The same numbering of the vertices yields the same set, regardless of the order of neighbors.
 func TestReproducible(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for range 200 {
@@ -151,9 +152,9 @@ func TestGivenUp(t *testing.T) {
 	t.Logf("exact %d after %d nodes, greedy %d", got, s.Nodes, least)
 }
 
-// If the graph falls into components while vertices are decided, each is searched separately: the searches add up
-// instead of multiplying. Conflicts of transactions on many rows form such graphs: sparse, with few rows that many
-// transactions use.
+// While vertices are decided, the graph may fall into components. Each component is searched separately, so that the
+// costs of the searches add up instead of multiplying. Conflicts between transactions on many rows form such graphs:
+// they are sparse, and only a few rows are used by many transactions.
 func TestPartsAddUp(t *testing.T) {
 	rings := &Graph{Neighbors: make([][]int32, 1+40*5)} // forty rings of five, and a vertex adjacent to all of them
 	for v := range rings.Neighbors {
@@ -172,7 +173,7 @@ func TestPartsAddUp(t *testing.T) {
 	for v := range sparse.Weights {
 		sparse.Weights[v] = 1 + r.Int64N(3)
 		for u := range v {
-			if r.IntN(1000) < 6 { // 2.4 neighbors
+			if r.IntN(1000) < 6 { // 2.4 neighbors on average
 				sparse.join(u, v)
 			}
 		}
