@@ -72,13 +72,13 @@ soak-suites: ## Play the suites of the protocols with every seed on every topolo
 	GEOBENCH_SUITES=thorough $(GENEROUS) go test -count 1 -timeout 60m ./internal/engine/...
 
 .PHONY: mutants
-mutants: ## Break the code in 907 places, one at a time, and hunt each mutant with tests and the explorer (AREA=janus; ONLY=expression; SHARD=I/N; goes on where it was stopped; about 80 minutes of one core)
+mutants: ## Break the code in 909 places, one at a time, and hunt each mutant with tests and the explorer (AREA=janus; ONLY=expression; SHARD=I/N; goes on where it was stopped; about 80 minutes of one core)
 	go run ./hack/mutants $(if $(AREA),-area "$(AREA)") $(if $(ONLY),-only "$(ONLY)") $(if $(SHARD),-shard "$(SHARD)") $(if $(STATE),-state "$(STATE)")
 
 ##@ Run for long
 .PHONY: soak-databases
-soak-databases: ## Inject failures into real databases during runs: PostgreSQL, MariaDB, etcd; RUNS (default 100) in a row each; verdicts, answers, connections (30 min)
-	GEOBENCH_FAILURES="$(or $(RUNS),100)" KUBEBUILDER_ASSETS="$$($(CLUSTERCMD) build envtest | tail -1)" go test -count 1 -timeout 60m -v -run 'FailsInTheMiddleOfARun' ./internal/run/attach
+soak-databases: ## Inject failures, and timelines of the explorer, into PostgreSQL, MariaDB, Galera and etcd during runs: RUNS (default 100) in a row each; verdicts, answers, connections (70 min)
+	GEOBENCH_FAILURES="$(or $(RUNS),100)" KUBEBUILDER_ASSETS="$$($(CLUSTERCMD) build envtest | tail -1)" go test -count 1 -timeout 120m -v -run 'FailsInTheMiddleOfARun|TimelinesOnRealDatabases' ./internal/run/attach
 
 .PHONY: kill-nodes
 kill-nodes: ## Kill nodes in real time of all engines that replace them: RUNS (default 20) in a row, and no data is lost (7 min)

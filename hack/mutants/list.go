@@ -23,7 +23,8 @@ type Mutant struct {
 	Wrong string
 	// Equivalent is the reason why no test can distinguish the mutant from the original; empty if tests can.
 	Equivalent string
-	// Hunts are the hunts that should kill the mutant, in order: first its own hunts, and then those of its area.
+	// Hunts are the hunts that should kill the mutant, in order: first its own hunts, and then the hunts of its
+	// area.
 	Hunts []Hunt
 	// Old has whole lines that occur exactly once in File, and New has the lines that replace them. Indentation is
 	// ignored.
@@ -100,7 +101,7 @@ func ReadLists(dir string) ([]*Mutant, error) {
 }
 
 // parse parses a list. Blank lines separate blocks. The first block has the area and the hunts for all mutants. Each
-// other block is a mutant. It ends with the lines of the edit, marked as in a diff: lines with ` ` are kept, lines with
+// other block is a mutant. It ends with the lines of the edit, marked as in a diff. Lines with ` ` are kept, lines with
 // `-` are removed, and lines with `+` are added. Lines that start with # are comments.
 func parse(file, text string) (list []*Mutant, err error) {
 	var area string

@@ -110,8 +110,9 @@ func TestDatabases(t *testing.T) {
 // TestCases checks that each case is recognised in the smallest history of its transactions that has the anomaly.
 // Engines that run whole procedures never produce most of these histories.
 func TestCases(t *testing.T) {
-	// A word is an operation: r or w, the row, and the number of the transaction whose version it read or overwrote, with
-	// 0 for the initial version. n is a read of the first write of transaction 1, and l is a scan of the group.
+	// A word is an operation: r or w, the row, and the number of the transaction whose version it read or
+	// overwrote. The number 0 stands for the initial version. n is a read of the first write of transaction 1, and
+	// l is a scan of the group.
 	shown := map[string][]string{
 		"dirty-write":                   {"wx0 wy2", "wx1 wy0", "rx2 ry1"},
 		"aborted-read":                  {"wx0", "rx1", ""},
@@ -185,8 +186,8 @@ func TestCases(t *testing.T) {
 // TestOverlapped checks which histories count as overlapped. Times are in milliseconds, and the longest round trip is
 // 60 ms.
 func TestOverlapped(t *testing.T) {
-	// A word is a transaction: the times of sending and answer, and its outcome: c for committed, a for aborted by
-	// itself, x for aborted because of a conflict, or u for unknown.
+	// A word is a transaction: the times of sending and answer, and its outcome. The outcome is c for committed, a
+	// for aborted by itself, x for aborted because of a conflict, or u for unknown.
 	for _, test := range []struct {
 		name, told string
 		want       bool

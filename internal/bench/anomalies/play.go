@@ -353,8 +353,9 @@ func (g *game) find(promised isolation.Level) *Finding {
 	return f
 }
 
-// reversed reports whether a transaction with index first or higher has seen transaction 1's write of y, but a version
-// of x from before transaction 0. Transaction 0 was answered before transaction 1 was sent.
+// reversed reports whether a transaction has seen transaction 1's write of y, but a version of x from before
+// transaction 0. Only transactions with index first or higher count. Transaction 0 was answered before transaction 1
+// was sent.
 func (p *play) reversed(first int) bool {
 	return p.txns[0].Status == txn.Committed && slices.ContainsFunc(p.txns[first:], func(t history.Txn) bool {
 		old, young := false, false

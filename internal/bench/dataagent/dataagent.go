@@ -23,8 +23,8 @@ type Database interface {
 	Close() error
 }
 
-// Agent implements admin.Node. It opens its database when the first data set is loaded, so that an error in the
-// manifest is returned to the caller that requests the load.
+// Agent implements admin.Node. It opens its database when the first data set is loaded. An error in the manifest is
+// therefore returned to the caller that requests the load.
 type Agent struct {
 	// Topology is the topology of the database.
 	Topology *geo.Topology

@@ -26,8 +26,8 @@ func (d *Database) Restarts(f *Fault) bool {
 	return d.Journals && (f.Kind == NodeShutdown || f.Kind == ContainerKill)
 }
 
-// CanLose returns the reason why the database cannot lose all targets of the fault together and accept empty processes
-// in their place; nil if it can. It also stores the reason in l.Problem.
+// CanLose returns nil if the database can lose all targets of the fault together and accept empty processes in their
+// place. Otherwise it returns the reason. It also stores the reason in l.Problem.
 func (d *Database) CanLose(l *Life) error {
 	if !l.Replaced {
 		return nil

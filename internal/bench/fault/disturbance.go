@@ -66,7 +66,7 @@ func (t *Timeline) Departures() (out []Departure) {
 	return out
 }
 
-// Departed returns the nodes that have been removed by now, or that should have been removed according to the plan: the
+// Departed returns the nodes that have been removed by now, or that should have been removed according to the plan. The
 // remaining nodes follow the plan even if the operator is late.
 func (t *Timeline) Departed(now time.Duration) []geo.NodeID {
 	out := t.Lost()

@@ -47,8 +47,8 @@ func (t *Timeline) FastLinks(n geo.NodeID, log *admin.Log, zero, within time.Dur
 }
 
 // changed returns the times at which faults change the links between two regions: from their start to their end,
-// extended by their tolerances. A fault of Chaos Mesh counts for all links, because for any change Chaos Mesh recreates
-// all links of a pod, which briefly has no links.
+// extended by their tolerances. A fault of Chaos Mesh counts for all links. For any change, Chaos Mesh recreates all
+// links of a pod, which briefly has no links.
 func (t *Timeline) changed(a, b geo.Region, within time.Duration) (out []Interval) {
 	for _, l := range t.Lives {
 		between := l.Fault.Between()

@@ -196,7 +196,7 @@ func NewTimeline(p *Plan, poll, patience time.Duration) *Timeline {
 }
 
 // Step performs all steps that are due at now. It returns the time of the next step, or Forever once the timeline is
-// over. If once is set, Step stops after each change of state of a fault, so that the caller can store the new state
+// over. If once is set, Step stops after each change of state of a fault. The caller can then store the new state
 // before any action of that state. Due changes of state precede actions, because the action for one fault establishes
 // the conditions of all faults.
 func (t *Timeline) Step(ctx context.Context, now time.Duration, in Injector, once bool) (next time.Duration, err error) {

@@ -228,7 +228,7 @@ func TestIllegalTransitions(t *testing.T) {
 }
 
 // TestAbortInAnyState checks that aborting a timeline in any state removes all faults that have started, even if
-// another process continues the timeline, and that no further faults start.
+// another process continues the timeline. It also checks that no further faults start.
 func TestAbortInAnyState(t *testing.T) {
 	seen := map[State]bool{}
 	for steps := range 13 {
@@ -376,8 +376,8 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-// TestChance checks that count and percent choose the same nodes for the same seed and fault name, and that every node
-// is chosen with some seed.
+// TestChance checks that count and percent choose the same nodes for the same seed and fault name. It also checks that
+// every node is chosen with some seed.
 func TestChance(t *testing.T) {
 	for _, tc := range []struct {
 		text string

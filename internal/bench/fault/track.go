@@ -40,8 +40,8 @@ type Track[S any] struct {
 	// Plan and Done are ordered by time.
 	Plan []Planned[S]
 	Done []Span[S]
-	// Away lists the times at which the component was absent as planned, and the times for which its log is therefore
-	// lost: see Timeline.Away and StartedAnew.
+	// Away lists the times at which the component was absent as planned, and the times for which its log is
+	// therefore lost. See Timeline.Away and StartedAnew.
 	Away []Interval
 	// Begin is the Begin of the timeline. Earlier log entries belong to another run.
 	Begin time.Duration
@@ -183,8 +183,8 @@ func (t *Timeline) NodeTrack(n geo.NodeID, log *admin.Log, zero, within time.Dur
 	return tr
 }
 
-// Away returns the times at which a node did not run, as planned: from its kill until its return, extended by the
-// tolerance of the fault.
+// Away returns the times at which a node did not run, as planned. Each time is from its kill until its return, extended
+// by the tolerance of the fault.
 func (t *Timeline) Away(n geo.NodeID) (out []Interval) {
 	for _, l := range t.Lives {
 		if l.Fault.Kills() && l.Injecting != nil && slices.Contains(l.Targets.From, n) {

@@ -52,7 +52,7 @@ func adyaBinary(t *testing.T) string {
 }
 
 // appends translates a history into Elle's list-append format. A version of a row becomes the list of all writes up to
-// this version, so that each read shows the order of all earlier versions. The chain of overwritten versions contains
+// this version. Each read therefore shows the order of all earlier versions. The chain of overwritten versions contains
 // the same information. The nth write of a row by a transaction appends the transaction's number and n. At the end, one
 // read covers each version that was never overwritten.
 func appends(t *testing.T, txns []Txn) []byte {

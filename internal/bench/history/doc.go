@@ -13,12 +13,15 @@
 // section 4).
 //
 // Recording needs no support from an engine. Trace wraps a stored procedure so that the version of a row is stored in
-// the row's value; the wrapped procedure appends to its result the versions that it read and overwrote. Tap is a layer
+// the row's value. The wrapped procedure appends to its result the versions that it read and overwrote. Tap is a layer
 // between a load generator and its environment that calls the wrapped procedures and writes the history. An engine that
 // knows the versions itself can use Recorder alone.
 //
-// Sources: A. Adya, Weak Consistency: A Generalized Theory and Optimistic Implementations for Distributed Transactions,
-// MIT 1999, for the graph and the anomalies; K. Kingsbury and P. Alvaro, Elle: Inferring Isolation Anomalies from
-// Experimental Observations, VLDB 2020, for the names of anomalies and the form of explanations; A. Cerone and A.
-// Gotsman, Analysing Snapshot Isolation, JACM 2018; R. Tarjan, Depth-First Search and Linear Graph Algorithms, 1972.
+// Sources:
+//   - for the graph and the anomalies: A. Adya, Weak Consistency: A Generalized Theory and Optimistic Implementations
+//     for Distributed Transactions, MIT 1999.
+//   - for the names of anomalies and the form of explanations: K. Kingsbury and P. Alvaro, Elle: Inferring Isolation
+//     Anomalies from Experimental Observations, VLDB 2020.
+//   - A. Cerone and A. Gotsman, Analysing Snapshot Isolation, JACM 2018.
+//   - R. Tarjan, Depth-First Search and Linear Graph Algorithms, 1972.
 package history

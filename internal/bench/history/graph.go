@@ -3,8 +3,8 @@ package history
 import "math"
 
 // graph is a directed graph with labelled edges in compressed sparse rows, with 4 bytes per node and per edge. Two
-// passes over the same edges build it: the first counts them and the second fills them in, so the edges never exist as
-// a list.
+// passes over the same edges build it: the first counts them and the second fills them in. The edges therefore never
+// exist as a list.
 type graph struct {
 	first  []uint32 // index of each node's first edge; the next node's first edge is the end
 	edges  []uint32 // the target, with the dependency in the top 3 bits
@@ -133,7 +133,7 @@ const finished = math.MaxUint32
 //  1. each transaction starts before it commits, and after the commits of the transactions that precede it in time;
 //  2. each read finds the last version that was committed before its transaction started;
 //  3. the versions of a row are committed in their order;
-//  4. of two transactions that wrote the same row, one had committed before the other started: otherwise the second to
+//  4. of two transactions that wrote the same row, one had committed before the other started. Otherwise the second to
 //     commit would have been aborted (the first committer wins).
 //
 // Such an order agrees with every edge, so there is no cycle. The edges of rule 1 are immediate. If T2 read the version

@@ -45,8 +45,8 @@ type Op struct {
 	// read. For a write, it is the total number of writes by this transaction. 0 means unknown and counts as the last
 	// write.
 	Nth uint8
-	// Gone is set if the row was missing (for a read) or was deleted (for a write). For a scan, it is set if the scan
-	// does not report deleted rows: a row that it did not find may then have existed before.
+	// Gone is set if the row was missing (for a read) or was deleted (for a write). For a scan, it is set if the
+	// scan does not report deleted rows. A row that it did not find may then have existed before.
 	Gone bool
 }
 
@@ -67,7 +67,7 @@ const (
 const minOp = 1
 
 // AppendOps appends the number of operations and the operations. A read of a row with an integer key takes about 12
-// bytes, a write of the row that was just read takes 1 byte, and a scan between integer keys takes 20 bytes.
+// bytes. A write of the row that was just read takes 1 byte, and a scan between integer keys takes 20 bytes.
 func AppendOps(b []byte, ops []Op) []byte {
 	b = codec.AppendUvarint(b, uint64(len(ops)))
 	var last Op

@@ -470,7 +470,7 @@ func expand(t testing.TB, txns []Txn) []Txn {
 }
 
 // TestScansAgreeWithReads compares the verdicts on histories with scans and on their translations into reads. In a
-// translation, a transaction reads each row that its scan did not find and finds it missing, so the graph has a
+// translation, a transaction reads each row that its scan did not find and finds it missing. The graph therefore has a
 // separate dependency for each such row.
 func TestScansAgreeWithReads(t *testing.T) {
 	counts := map[string]int{}

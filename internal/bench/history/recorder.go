@@ -6,9 +6,9 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// Lookup returns the version of row k that the running transaction would read now: its writer, and the number of this
-// write among the writer's writes of the row (0 if unknown). The recorder calls Lookup only before the transaction's
-// first write of k.
+// Lookup returns the version of row k that the running transaction would read now. The version consists of its writer
+// and of nth, the number of this write among the writer's writes of the row (0 if unknown). The recorder calls Lookup
+// only before the transaction's first write of k.
 type Lookup func(k txn.Key) (writer txn.ID, nth uint8, known bool)
 
 // Recorder is a procedure's view of the database that records its reads and the versions that it overwrites. Reset

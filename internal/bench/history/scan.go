@@ -21,8 +21,8 @@ type scans struct {
 	keys []uint32
 	rank []uint32
 	// all is used for scans that report deleted rows, and kept for scans that do not. kept omits the rows that a
-	// transaction is known to have deleted: a scan that did not find such a row may precede its first version or follow
-	// its deletion.
+	// transaction is known to have deleted. A scan that did not find such a row may precede its first version or
+	// follow its deletion.
 	all, kept rows
 	// predicate has a bit per operation. The bit is set for a read of a deleted row that a scan found. It is also set for
 	// a write of a row that an earlier scan of the same transaction did not find.
@@ -40,8 +40,9 @@ type touch struct {
 	place, operation uint32
 }
 
-// rows holds two counts for each index of keys, over all rows before it: rows with a version other than the initial
-// version, and rows known to have been loaded. The rows of the first count are the leaves of the tree.
+// rows holds two counts for each index of keys, over all rows before it. The first counts rows with a version other
+// than the initial version, and the second counts rows known to have been loaded. The rows of the first count are the
+// leaves of the tree.
 type rows struct {
 	written, loaded []uint32
 	tree
@@ -136,9 +137,9 @@ func (c *checker) covered() (keys []uint32) {
 	return keys
 }
 
-// rowsOf returns the rows whose absence from a scan is evidence; nil if there are none. It returns nil for a scan that
-// does not report deleted rows if any outcome is unknown, because a transaction with an unknown outcome may have
-// deleted any row.
+// rowsOf returns the rows whose absence from a scan is evidence; nil if there are none. For a scan that does not report
+// deleted rows, it returns nil if any outcome is unknown. A transaction with an unknown outcome may have deleted any
+// row.
 func (c *checker) rowsOf(s *scan) *rows {
 	switch {
 	case !c.h.ops[s.operation].gone():
@@ -294,7 +295,7 @@ func (c *checker) plantLeaves(ch *chain) {
 
 // tree is a binary tree whose nodes are nodes of the graph. Node 1 is the root, node x has the children 2x and 2x+1,
 // and the last nodes are the leaves. If the number of leaves is not a power of two, some nodes have leaves from both
-// ends of the order below them; cover does not use such nodes.
+// ends of the order below them. The method cover does not use such nodes.
 type tree struct {
 	base, leaves uint32
 }

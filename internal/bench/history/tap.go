@@ -22,8 +22,9 @@ type TapConfig struct {
 	// Record receives each transaction once its outcome is known, or at Finish. It must not retain t or its operations.
 	// Writer.Add is suitable.
 	Record func(t *Txn)
-	// Clock returns the time at which an answer arrives; nil means ClientEnv.Now. A driver whose Now lags must supply a
-	// clock: if an answer is recorded too early, the history contains an order that did not exist.
+	// Clock returns the time at which an answer arrives. The default is ClientEnv.Now, which nil selects. A driver
+	// whose Now lags must supply a clock. If an answer is recorded too early, the history contains an order that
+	// did not exist.
 	Clock func() time.Duration
 }
 
@@ -119,7 +120,7 @@ func (t *Tap) classify(hint *txn.Footprint, ops []Op, o *txn.Outcome) {
 }
 
 // Misclassified returns the number of committed transactions without an exact footprint for which the database reported
-// a wrong class (txn.Outcome.Class). example describes the first of these transactions.
+// a wrong class (txn.Outcome.Class). The result example describes the first of these transactions.
 func (t *Tap) Misclassified() (n int64, example string) { return t.misclassified, t.example }
 
 // Finish records the transactions without an answer as unknown. It returns the first answer without a valid trace as an

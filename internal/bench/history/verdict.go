@@ -109,8 +109,8 @@ type Stats struct {
 	// Unordered counts writes without a report of the overwritten version, for rows with several such writes. They follow
 	// the ordered versions, but their relative order is unknown.
 	Unordered int
-	// Unresolved counts reads of missing rows, and rows that scans did not find, for which two explanations are possible:
-	// the row did not exist yet, or it had been deleted.
+	// Unresolved counts reads of missing rows, and rows that scans did not find, for which two explanations are
+	// possible. Either the row did not exist yet, or it had been deleted.
 	Unresolved int
 	// Found counts the anomalies that need no cycle.
 	Found map[Anomaly]int

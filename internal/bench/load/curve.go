@@ -64,8 +64,8 @@ func NewCurve(l *v1alpha1.Load) *Curve {
 // slice returns the length of a slice in seconds.
 func (c *Curve) slice() float64 { return c.duration.Seconds() / float64(len(c.levels)) }
 
-// at returns the slice that contains elapsed, a time since the window opened: the first slice before the window, and
-// the last slice after the window.
+// at returns the slice that contains elapsed, a time since the window opened. It returns the first slice before the
+// window, and the last slice after the window.
 func (c *Curve) at(elapsed time.Duration) int {
 	return place(elapsed, c.duration, len(c.levels))
 }
@@ -126,8 +126,8 @@ func (c *Curve) start(slice int) time.Duration {
 }
 
 // Shares returns the shares that the load adds to the shares of the workload: one for each part of the measured time.
-// In an open loop, it is the share of transactions that are due in the part; in a closed loop, the share of the active
-// clients' time. It returns nil without a curve.
+// In an open loop, it is the share of transactions that are due in the part. In a closed loop, it is the share of the
+// active clients' time. It returns nil without a curve.
 func Shares(l *v1alpha1.Load) (out []workload.Share) {
 	c := NewCurve(l)
 	if c == nil {

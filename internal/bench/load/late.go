@@ -37,10 +37,10 @@ func lateness(from, to time.Duration, now func() time.Duration, sleep func(until
 	return result.Lateness{P50: h.ValueAtPercentile(50), P99: h.ValueAtPercentile(99), Max: h.Max()}, complete
 }
 
-// Standstill returns an incident if the clock of a worker's machine was set during the measurement, or if the machine
-// stood still, like a suspended virtual machine. wall is the time that elapsed on the wall clock. elapsed is the time
-// on a clock that is never set and stops with the machine. The worker's windows follow elapsed, so they did not match
-// the windows of other workers.
+// Standstill returns an incident if the clock of a worker's machine was set during the measurement. It also returns an
+// incident if the machine stood still, like a suspended virtual machine. The argument wall is the time that elapsed on
+// the wall clock. The argument elapsed is the time on a clock that is never set and stops with the machine. The
+// worker's windows follow elapsed, so they did not match the windows of other workers.
 func Standstill(region string, wall, elapsed time.Duration) []result.Incident {
 	off := wall - elapsed
 	if off.Abs() <= result.MaxClockOffset {

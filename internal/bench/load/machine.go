@@ -4,9 +4,9 @@
 //
 // In a closed loop, a client sends its next transaction after the answer to the previous transaction and a think time.
 // In an open loop (constant gaps or Poisson), transactions are due at times that do not depend on the database. Latency
-// is measured from the time at which a transaction was due, so a stalled database cannot hide the stall by delaying
-// requests (coordinated omission; G. Tene, "How NOT to Measure Latency", 2013). Service time is measured from the time
-// of sending.
+// is measured from the time at which a transaction was due. A stalled database therefore cannot hide the stall by
+// delaying requests (coordinated omission; G. Tene, "How NOT to Measure Latency", 2013). Service time is measured from
+// the time of sending.
 //
 // A transaction may be retried if an attempt left no trace (spec.load.retry). To the database, each attempt is a
 // separate transaction with a separate ID. To the client, all attempts are one transaction, which counts once, with the
@@ -431,7 +431,7 @@ func (m *Machine) begin(i int32, due, now time.Duration) {
 }
 
 // Complete handles the outcome of an attempt. If the client has given up on the transaction, only the ledger is
-// updated: at most one attempt of a transaction is in flight, so this was its only attempt without an outcome.
+// updated. At most one attempt of a transaction is in flight, so this was its only attempt without an outcome.
 func (m *Machine) Complete(o txn.Outcome) {
 	now := m.env.Now()
 	m.advance(now)
@@ -533,13 +533,12 @@ func (m *Machine) heard(now time.Duration) {
 	m.answered, m.quiet = now, m.underway == 0
 }
 
-// silence returns the time since the last answer, up to at and within the window, and records it if it is the longest
-// so far.
+// silence returns the time since the last answer, up to at and within the window, and records it unless it is short.
 func (m *Machine) silence(at time.Duration) time.Duration {
 	// Only silence within the window counts.
 	since := max(m.from, min(m.answered, at))
-	if w := &m.recorder.window; result.Microseconds(at-since) > w.LongestSilenceMicroseconds {
-		w.LongestSilenceMicroseconds, w.SilenceAtMicroseconds = result.Microseconds(at-since), result.Microseconds(since-m.from)
+	if at-since >= result.MinSilence {
+		m.recorder.window.AddSilence(since-m.from, at-m.from)
 	}
 	return at - since
 }
@@ -547,8 +546,9 @@ func (m *Machine) silence(at time.Duration) time.Duration {
 // maxThink is the maximum think time, in multiples of the mean.
 const maxThink = 10
 
-// think draws a think time: exponentially distributed, with at most ten times the mean (TPC-C, clause 5.2.5.4). With
-// constant think times, clients would stay synchronised, and so would the phases of their transactions.
+// think draws a think time from an exponential distribution that is limited to ten times the mean. The source is clause
+// 5.2.5.4 of TPC-C. With constant think times, clients would stay synchronised, and so would the phases of their
+// transactions.
 func (m *Machine) think() time.Duration {
 	if m.cfg.ThinkTime == 0 {
 		return 0

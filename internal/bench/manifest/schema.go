@@ -102,8 +102,8 @@ func (s *kindSchema) admit(u map[string]any) check.Problems {
 		o.SetNamespace("default")
 		defer o.SetNamespace("")
 	}
-	// Require a name: the API server names an object that only has generateName, but without the API server other objects
-	// could not refer to the object.
+	// Require a name. The API server names an object that only has generateName, but without the API server other
+	// objects could not refer to the object.
 	errs := metavalidation.ValidateObjectMetaAccessor(o, true, metavalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	errs = append(errs, validation.ValidateCustomResource(nil, u, s.openapi)...)
 	errs = append(errs, objectmeta.Validate(context.Background(), nil, u, s.structural, false)...)
@@ -113,8 +113,8 @@ func (s *kindSchema) admit(u map[string]any) check.Problems {
 		celErrs, _ := s.rules.Validate(context.Background(), nil, s.structural, u, nil, celconfig.RuntimeCELCostBudget)
 		errs = append(errs, celErrs...)
 	}
-	// The OpenAPI validator reports a value that is neither an integer nor a string, but must be one of them, three times:
-	// with both types, with one of the types, and without a path.
+	// Some values must be an integer or a string. The OpenAPI validator reports a value that is neither, three
+	// times: with both types, with one of the types, and without a path.
 	either := map[string]bool{}
 	for _, e := range errs {
 		either[e.Field] = either[e.Field] || strings.Contains(e.Detail, integerOrString)

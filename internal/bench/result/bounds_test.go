@@ -44,8 +44,8 @@ func TestLowerBoundsAreShown(t *testing.T) {
 	}
 }
 
-// TestBoundsOfParts checks that the median over repetitions, and a percentile of one second of the timeline, are lower
-// bounds if the transaction at their rank was not observed.
+// TestBoundsOfParts checks the median over repetitions, and a percentile of one second of the timeline. They must be
+// lower bounds if the transaction at their rank was not observed.
 func TestBoundsOfParts(t *testing.T) {
 	value, bound := v1alpha1.Observed, v1alpha1.MoreThan
 	for _, c := range []struct {

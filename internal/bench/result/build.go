@@ -568,8 +568,8 @@ func (d *Document) fillRealised(shares []workload.Share, r *Report) error {
 	return nil
 }
 
-// uncounted returns the nodes whose counters do not cover the whole run: nodes that a fault stopped, nodes that no
-// longer answer, and nodes whose process changed. It returns nil for simulations and for targets.
+// uncounted returns the nodes whose counters do not cover the whole run. These are nodes that a fault stopped, nodes
+// that no longer answer, and nodes whose process changed. It returns nil for simulations and for targets.
 func uncounted(in *Inputs) (out []string) {
 	if in.Simulated || in.Target != nil {
 		return nil

@@ -64,8 +64,8 @@ type Difference struct {
 	// ChangePPM is (B - A) / A in parts per million. It is nil if only A is 0, or if A or B is only a bound.
 	ChangePPM *int64 `json:"changePPM"`
 	// LowPPM and HighPPM bound the change. They are the confidence interval of the shift that corresponds to the
-	// Mann-Whitney test (Hodges and Lehmann, 1963), at a level of at least 1 - alpha. They are nil if there are too few
-	// repetitions.
+	// Mann-Whitney test (Hodges and Lehmann, 1963). Its level is at least 1 - alpha. They are nil if there are too
+	// few repetitions.
 	LowPPM  *int64 `json:"lowPPM,omitempty"`
 	HighPPM *int64 `json:"highPPM,omitempty"`
 	// PPPM is the p-value of the Mann-Whitney U test, in parts per million; nil if there is only one repetition.
@@ -163,8 +163,9 @@ func (c *Comparison) distrust(a, b []*Document, samples []sample) {
 	}
 }
 
-// unsound returns the reason why the figures of the document do not measure the database: it is Invalid, its answers
-// are wrong or missing, or it was edited. It returns an empty string if the figures are sound.
+// unsound returns the reason why the figures of the document do not measure the database. Possible reasons are that the
+// document is Invalid, its answers are wrong or missing, or it was edited. It returns an empty string if the figures
+// are sound.
 func (d *Document) unsound() string {
 	if why := d.disagreements(); len(why) > 0 {
 		return "it was edited, or is of another version: " + why[0]
@@ -298,11 +299,11 @@ func (c *Comparison) judge(samples []sample, o CompareOptions) {
 	}
 }
 
-// judgeRegions makes the comparison a Regression if a region is worse, even if the whole run is better: if a slow
+// judgeRegions makes the comparison a Regression if a region is worse, even if the whole run is better. If a slow
 // region commits less, the percentiles of all regions together improve. The throughputs and 99th percentiles of regions
 // have a separate Holm correction. With a common correction, the figures of the whole run would need more repetitions.
-// The thresholds for regions are at least as strict as the thresholds for the whole run. differ describes regions that
-// only one side has.
+// The thresholds for regions are at least as strict as the thresholds for the whole run. The argument differ describes
+// regions that only one side has.
 func (c *Comparison) judgeRegions(samples []sample, o CompareOptions, differ string) {
 	var judged []*sample
 	regions, whole := map[string]bool{}, 0

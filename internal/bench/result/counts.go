@@ -60,9 +60,9 @@ func (c *Counts) sharePPM(n int64) int64 {
 type Unanswered struct {
 	// Due is the number of transactions that became due in the windows, counted at that time, whether or not they ended.
 	Due int64 `json:"due,omitempty"`
-	// Unfinished counts the transactions in flight when a window closed. Hung counts the unfinished transactions that had
-	// waited for more than a second, and for more than three times the 99th percentile of the region's committed
-	// transactions.
+	// Unfinished counts the transactions in flight when a window closed. Hung counts the unfinished transactions
+	// that had waited longer than a second, and longer than three times the 99th percentile of the region's
+	// commits.
 	Unfinished int64 `json:"unfinished"`
 	Hung       int64 `json:"hung,omitempty"`
 	// Dropped and Backlog count the transactions of an open loop that were never sent, because the queue was full or
@@ -117,9 +117,9 @@ type Attempts struct {
 	CommittedAfter []int64 `json:"committedAfter,omitempty"`
 }
 
-// Realised is the mix of the transactions that were due in the measured windows: the configured shares, and the
-// multi-home and multi-partition shares of all transactions. All is the number of transactions that the latter two
-// shares cover. A transaction whose rows are not known beforehand counts only once it commits or aborts.
+// Realised is the mix of the transactions that were due in the measured windows. It consists of the configured shares,
+// and the multi-home and multi-partition shares of all transactions. All is the number of transactions that the latter
+// two shares cover. A transaction whose rows are not known beforehand counts only once it commits or aborts.
 type Realised struct {
 	Shares []Share `json:"shares"`
 

@@ -172,8 +172,8 @@ func (d *Document) disagreements() (out []string) {
 	return out
 }
 
-// derivedDisagreements returns further derived figures that do not follow from their parts: abort shares, bins, tpmC, R
-// of faults, and the round trips of a run that passed. measured is in microseconds.
+// derivedDisagreements returns further derived figures that do not follow from their parts. It checks abort shares,
+// bins, tpmC, R of faults, and the round trips of a run that passed. The argument measured is in microseconds.
 func (d *Document) derivedDisagreements(measured int64) (out []string) {
 	follows := func(what string, is, from, within int64) {
 		if is-from > within || from-is > within {

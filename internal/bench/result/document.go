@@ -135,12 +135,13 @@ type Target struct {
 	// Form is set if the workload provides its own SQL transactions, and states whether its tables have foreign keys. It
 	// is empty if transactions are procedures.
 	Form string `json:"form,omitempty"`
-	// Messages describes which statements clients send together in one message: whether BEGIN goes with the first
-	// statement, and whether writes and COMMIT are combined with other statements. It is empty if unknown.
+	// Messages describes which statements clients send together in one message. It states whether BEGIN goes with
+	// the first statement, and whether writes and COMMIT are combined with other statements. It is empty if
+	// unknown.
 	Messages string `json:"messages,omitempty"`
-	// Placement describes where rows are stored. Homes means that every row is in its home region. Ownership means that
-	// the database places rows anywhere; a home then only determines which clients use a row, and a multi-home transaction
-	// uses rows of several owners. Placement is empty if unknown.
+	// Placement describes where rows are stored. Homes means that every row is in its home region. Ownership means
+	// that the database places rows anywhere. A home then only determines which clients use a row, and a multi-home
+	// transaction uses rows of several owners. Placement is empty if unknown.
 	Placement string `json:"placement,omitempty"`
 	// Leader is the region whose clients are connected to the leading server when the run starts; empty if no server
 	// leads.
@@ -276,8 +277,8 @@ type Summary struct {
 	// loop.
 	OfferedPerSecond    int64   `json:"offeredPerSecond,omitempty"`
 	LatencyMicroseconds Latency `json:"latencyMicroseconds"`
-	// ServiceTimeMicroseconds measures from the time at which a transaction was sent; only for an open loop, where this
-	// differs from the time at which it was due.
+	// ServiceTimeMicroseconds measures from the time at which a transaction was sent. It is only for an open loop,
+	// where this time differs from the time at which the transaction was due.
 	ServiceTimeMicroseconds *Latency `json:"serviceTimeMicroseconds,omitempty"`
 	AbortPPM                int64    `json:"abortPPM"`
 	Attempts                Attempts `json:"attempts"`
@@ -287,8 +288,8 @@ type Summary struct {
 	Discarded int64    `json:"discarded"`
 	Late      int64    `json:"late"`
 	Realised  Realised `json:"realised"`
-	// TpmC is the throughput as defined by TPC-C: new orders that were due and committed in the windows, per minute
-	// (clause 5.4.2). Omitted for other workloads.
+	// TpmC is the throughput as defined by TPC-C (clause 5.4.2). It is the number of new orders that were due and
+	// committed in the windows, per minute. It is omitted for other workloads.
 	TpmC *int64 `json:"tpmC,omitempty"`
 	TPCC *TPCC  `json:"tpcc,omitempty"`
 
@@ -318,9 +319,9 @@ type Wire struct {
 	HeaderBytesPerTransaction int64 `json:"headerBytesPerTransaction"`
 	// SentBytesPerTransaction counts only bytes that nodes send: all but requests and their headers.
 	SentBytesPerTransaction int64 `json:"sentBytesPerTransaction"`
-	// CostPerHour is the cost of the machines and of all messages that nodes send, to any destination. Messages from a
-	// region are charged at the average price of traffic from this region to the other regions, as in the SmallBank study
-	// on Detock (section 4.3). Cost, in contrast, charges only messages that leave a region.
+	// CostPerHour is the cost of the machines and of all messages that nodes send, to any destination. Messages
+	// from a region are charged at the average price of traffic from this region to the other regions. Section 4.3
+	// of the SmallBank study on Detock does the same. Cost, in contrast, charges only messages that leave a region.
 	CostPerHour Micros `json:"costPerHour"`
 }
 
@@ -500,8 +501,8 @@ type Tick struct {
 	Failed    int64 `json:"failed,omitempty"`
 	// Attempts counts the attempts that ended in this second.
 	Attempts int64 `json:"attempts,omitempty"`
-	// Offered is the load of this second if spec.load has a curve. In an open loop, it is the number of transactions that
-	// were due; in a closed loop, it is the total time of the active clients in milliseconds.
+	// Offered is the load of this second if spec.load has a curve. In an open loop, it is the number of
+	// transactions that were due. In a closed loop, it is the total time of the active clients in milliseconds.
 	Offered int64             `json:"offered,omitempty"`
 	P50     v1alpha1.Quantile `json:"p50"`
 	P99     v1alpha1.Quantile `json:"p99"`

@@ -51,9 +51,9 @@ type Fault struct {
 // R = 1 - |TPS_fault - TPS_normal| / TPS_normal. Recovery is T = 1 / (t_recover + 1), with t in seconds. Times have a
 // resolution of a tenth of a second. The throughput at a time is the mean over the second that starts there.
 type Availability struct {
-	// NormalPerSecond is the throughput over at most the last 10 s before the fault. FaultPerSecond is the throughput
-	// while the fault was in effect everywhere: at most 10 s of a lasting fault, and one second from the start of a fault
-	// that was immediately over.
+	// NormalPerSecond is the throughput over at most the last 10 s before the fault. FaultPerSecond is the
+	// throughput while the fault was in effect everywhere. It covers at most 10 s of a lasting fault, and one
+	// second from the start of a fault that was immediately over.
 	NormalPerSecond int64 `json:"normalPerSecond"`
 	FaultPerSecond  int64 `json:"faultPerSecond"`
 	// MendingPerSecond is the throughput while the database recovers. The period starts when the fault first ends
@@ -71,11 +71,11 @@ type Availability struct {
 	// DetectMicroseconds is the time from FromMicroseconds until clients first observed less than 95% of the normal
 	// throughput; nil if they never did.
 	DetectMicroseconds *int64 `json:"detectMicroseconds,omitempty"`
-	// RecoverMicroseconds is the time from ToMicroseconds (FromMicroseconds, for a lasting fault) until clients observed
-	// 95% again without a relapse soon after. Throughput is compared over intervals of a second, or longer at a low
-	// throughput. In a relapse, one of the next three intervals is below three quarters of the normal throughput by more
-	// than three standard deviations of a Poisson count. RecoverMicroseconds is nil if there was no recovery before the
-	// next fault or the end of measuring.
+	// RecoverMicroseconds is the time from ToMicroseconds (FromMicroseconds, for a lasting fault) until clients
+	// observed 95% again without a relapse soon after. Throughput is compared over intervals of a second, or longer
+	// at a low throughput. In a relapse, one of the next three intervals is below three quarters of the normal
+	// throughput. It is below that value by more than three standard deviations of a Poisson count.
+	// RecoverMicroseconds is nil if there was no recovery before the next fault or the end of measuring.
 	RecoverMicroseconds *int64 `json:"recoverMicroseconds,omitempty"`
 	// OutageMicroseconds is the longest time without a commit, from FromMicroseconds to the next fault or the end of
 	// measuring.
@@ -340,8 +340,8 @@ func (t *tenths) availability(f *Fault, from, limit, recoverLimit int, normal in
 		a.Aborted += x.aborted
 		a.Failed += x.failed
 	}
-	// width is the length, in tenths, of the interval over which a throughput is compared: a second, or longer until the
-	// absence of commits is significant.
+	// width is the length, in tenths, of the interval over which a throughput is compared. It is a second, or
+	// longer until the absence of commits is significant.
 	width := t.width(normal)
 	// below reports whether the interval of width tenths from i has less than share (in ppm) of the normal throughput.
 	// The shortfall must exceed sigmas standard deviations of the expected Poisson count.
@@ -568,8 +568,8 @@ type Deviation struct {
 	Fault string `json:"fault,omitempty"`
 }
 
-// FastLink is a period in a measured window in which a node's round trips to a region, or to a node in it, were too
-// short. The median of ten consecutive round trips was below the minimum of the declared network.
+// FastLink is a period in which a node's round trips to a region, or to a node in it, were too short. The period is in
+// a measured window. The median of ten consecutive round trips was below the minimum of the declared network.
 type FastLink struct {
 	// From is the node that measured. To is the region or the node.
 	From                 string `json:"from"`

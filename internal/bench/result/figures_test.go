@@ -29,7 +29,7 @@ func series(outcome txn.Status, latencies ...int64) (s *Series, h *hdrhistogram.
 }
 
 // TestLatencyIsOfAllButAborted checks that aborted transactions have no latency, and that refused and unknown
-// transactions rank above all commits: a percentile among them is a lower bound. A percentile is the upper end of its
+// transactions rank above all commits. A percentile among them is a lower bound. A percentile is the upper end of its
 // bucket, 100,031, unless that exceeds the longest time of any transaction.
 func TestLatencyIsOfAllButAborted(t *testing.T) {
 	var f figures
@@ -50,7 +50,7 @@ func TestLatencyIsOfAllButAborted(t *testing.T) {
 }
 
 // TestMedianOfRepetitions checks that the median of an even number of repetitions is the lower of the two middle
-// values, so that it is a measured value.
+// values. The median is therefore a measured value.
 func TestMedianOfRepetitions(t *testing.T) {
 	for _, tc := range []struct {
 		throughput []int64
@@ -206,8 +206,8 @@ func TestFiguresOfNodesThatEnded(t *testing.T) {
 	}
 }
 
-// TestProcessOfNodesThatEnded checks that, if one process runs all nodes, its CPU time counts from the start of the
-// run, even if nodes were stopped or replaced.
+// TestProcessOfNodesThatEnded checks the CPU time of a process that runs all nodes. This time must count from the start
+// of the run, even if nodes were stopped or replaced.
 func TestProcessOfNodesThatEnded(t *testing.T) {
 	for name, change := range map[string]func(last *admin.Status){
 		"none":     func(*admin.Status) {},
@@ -323,7 +323,7 @@ func TestGaugesAreNotSubtracted(t *testing.T) {
 }
 
 // TestFiguresOnlyOfGauges checks that counters are summed over the nodes, but that only the largest value of a gauge is
-// kept: a sum of positions or terms is meaningless.
+// kept. A sum of positions or terms is meaningless.
 func TestFiguresOnlyOfGauges(t *testing.T) {
 	d := &Document{Nodes: []Node{
 		{Name: "a", Counters: map[string]int64{"votes": 2}, Gauges: map[string]int64{"term": -4}},

@@ -26,7 +26,7 @@ type Gap struct {
 const ReasonTooManyGaps = "TooManyGaps"
 
 // These constants limit the measured time that gaps may cover. The links of a replaced pod take a few seconds to become
-// ready, and Chaos Mesh needs a few seconds for each fault of a link.
+// ready. Chaos Mesh needs a few seconds for each fault of a link.
 const (
 	gapSeconds        = 5  // regardless of the length of the run
 	gapPercent        = 1  // of the measured time

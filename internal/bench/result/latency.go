@@ -312,9 +312,9 @@ func (t *tally) leastQuantiles(percents []float64) (out []v1alpha1.Quantile) {
 }
 
 // survival yields each observed latency, in ascending order, with the estimated share of transactions that take longer.
-// The share is a product with one factor for each latency so far: the share of the transactions at risk that took
-// longer than this latency. Transactions that never commit always stay at risk. A transaction in flight is at risk
-// until its waiting time, including observations in the same bucket.
+// The share is a product with one factor for each latency so far. The factor is the share of the transactions at risk
+// that took longer than this latency. Transactions that never commit always stay at risk. A transaction in flight is at
+// risk until its waiting time, including observations in the same bucket.
 func (t *tally) survival() func(yield func(us int64, share float64) bool) {
 	return func(yield func(int64, float64) bool) {
 		waiting := bars(t.waiting)
@@ -390,8 +390,8 @@ const (
 	hungFactor = 3
 )
 
-// knownAt returns the number of transactions that contribute to a percentile with estimate q: all transactions except
-// those in flight that had waited no longer than q.
+// knownAt returns the number of transactions that contribute to a percentile with estimate q. All transactions
+// contribute, except transactions in flight that had waited no longer than q.
 func (t *tally) knownAt(q v1alpha1.Quantile) int64 {
 	return t.observed() + t.never + t.waitingLonger(q.Least())
 }

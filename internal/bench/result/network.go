@@ -181,7 +181,7 @@ func (d *Document) fillWire(in *Inputs, transferred int64, requests geo.Traffic,
 		MessageBytesPerTransaction: each(between.Bytes), RequestBytesPerTransaction: each(requests.Bytes), AnswerBytesPerTransaction: each(answered.Bytes),
 		HeaderBytesPerTransaction: each(geo.HeaderBytes * (between.Segments + requests.Segments + answered.Segments)),
 	}
-	// The cost per hour is the hourly price of all nodes plus the price of everything that each region sends for the
+	// The cost per hour is the hourly price of all nodes plus the price of each region's outgoing messages for the
 	// transactions of an hour.
 	cost := new(big.Rat).SetInt64(int64(in.Topology.Nodes()) * in.Prices.InstanceMicrosPerHour[in.Prices.Instance])
 	for r, t := range sent {

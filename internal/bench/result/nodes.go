@@ -126,7 +126,7 @@ func nodesStarved(d *Document, in *Inputs, _ *Report) (out []Reason) {
 	return out
 }
 
-// These constants limit a node's lateness in the tail. They are wider than the limits of load generators: a node takes
+// These constants limit a node's lateness in the tail. They are wider than the limits of load generators. A node takes
 // part in only some of the transactions, and often shares its machine with other nodes.
 const nodeTailPercent, nodeTailFloor = 100, 20_000
 
@@ -154,7 +154,7 @@ func (d *Document) throttled(n *Node) *Reason {
 }
 
 // apart returns the two nodes with the largest certain difference between their clocks, and this difference in
-// microseconds; nil if fewer than two clocks were measured.
+// microseconds. The nodes are nil if fewer than two clocks were measured.
 func (d *Document) apart() (behind, ahead *Node, by int64) {
 	// Only the part of a difference that exceeds both measurement errors is certain.
 	least := func(n *Node) int64 { return n.Clock.AheadMicroseconds - n.Clock.WithinMicroseconds }

@@ -108,8 +108,8 @@ type Driver struct {
 }
 
 // Lateness is the delay, in microseconds, with which a process wakes up when it asks to be woken every 5 ms. All work
-// of the process had to wait that long for the CPU, because the machine was busy, a quota was used up, or the process
-// had other work. Transactions were sent, and answers seen, with this delay.
+// of the process had to wait that long for the CPU. The reason is that the machine was busy, a quota was used up, or
+// the process had other work. Transactions were sent, and answers seen, with this delay.
 type Lateness struct {
 	P50 int64 `json:"p50"`
 	P99 int64 `json:"p99"`
@@ -160,10 +160,9 @@ type Window struct {
 	Clients            int64 `json:"clients,omitempty"`
 	BusyClients        int64 `json:"busyClients,omitempty"`
 	SilentMicroseconds int64 `json:"silentMicroseconds,omitempty"`
-	// LongestSilenceMicroseconds is the longest time in the window in which transactions were in flight but none received
-	// an answer. SilenceAtMicroseconds is the start of this time within the window.
-	LongestSilenceMicroseconds int64 `json:"longestSilenceMicroseconds,omitempty"`
-	SilenceAtMicroseconds      int64 `json:"silenceAtMicroseconds,omitempty"`
+	// Silences are the times of at least MinSilence in the window in which transactions were in flight but none received
+	// an answer. They are in order and do not overlap. If there are more than maxSilences, the shortest are omitted.
+	Silences []Silence `json:"silences,omitempty"`
 	// UnsentMicroseconds is the waiting time of the first transaction of the backlog when the window closed.
 	UnsentMicroseconds int64 `json:"unsentMicroseconds,omitempty"`
 	// CarriedIn counts transactions that were due before the window and committed in it. Only the throughput includes
@@ -200,10 +199,7 @@ func (w *Window) add(o *Window) {
 	w.Clients += o.Clients
 	w.BusyClients += o.BusyClients
 	w.SilentMicroseconds = min(w.SilentMicroseconds, o.SilentMicroseconds)
-	// The silence of the region is the intersection of both silences; it is 0 if they do not overlap.
-	end := min(w.SilenceAtMicroseconds+w.LongestSilenceMicroseconds, o.SilenceAtMicroseconds+o.LongestSilenceMicroseconds)
-	w.SilenceAtMicroseconds = max(w.SilenceAtMicroseconds, o.SilenceAtMicroseconds)
-	w.LongestSilenceMicroseconds = max(0, end-w.SilenceAtMicroseconds)
+	w.Silences = commonSilences(w.Silences, o.Silences)
 	w.UnsentMicroseconds = max(w.UnsentMicroseconds, o.UnsentMicroseconds)
 	w.Unfinished += o.Unfinished
 	w.CarriedIn += o.CarriedIn
@@ -230,8 +226,8 @@ func addEach(a, b []int64) []int64 {
 	return sum
 }
 
-// Failures counts transactions or attempts that did not commit, by reason and by cause: procedure, conflict, node,
-// client, or none if the database does not report it.
+// Failures counts transactions or attempts that did not commit, by reason and by cause. The cause is procedure,
+// conflict, node, client, or none if the database does not report it.
 type Failures struct {
 	Reasons map[string]int64 `json:"reasons,omitempty"`
 	Causes  map[string]int64 `json:"causes,omitempty"`
@@ -262,9 +258,9 @@ type Series struct {
 	Repetition int    `json:"repetition"`
 	Type       string `json:"type"`
 	Class      string `json:"class"`
-	// Outcome is the outcome of the last attempt: committed, aborted, refused or unknown. Failures has the reasons of the
-	// latter three. Outcome is Unfinished or CarriedOver for transactions that were in flight when the window closed;
-	// their latency is the time that they had waited until then.
+	// Outcome is the outcome of the last attempt: committed, aborted, refused or unknown. Failures has the reasons
+	// of the latter three. Outcome is Unfinished or CarriedOver for transactions that were in flight when the
+	// window closed. Their latency is the time that they had waited until then.
 	Outcome string `json:"outcome"`
 	Failures
 	// Attempts counts the attempts of this type, class and outcome that finished in the window, regardless of when their
@@ -330,8 +326,8 @@ type Second struct {
 	Failed    int64 `json:"failed,omitempty"`
 	// Attempts counts the attempts that ended in this second, regardless of when their transactions were due.
 	Attempts int64 `json:"attempts,omitempty"`
-	// Offered is the load of this second if spec.load has a curve. In an open loop, it is the number of transactions that
-	// were due; in a closed loop, it is the total time of the active clients in milliseconds.
+	// Offered is the load of this second if spec.load has a curve. In an open loop, it is the number of
+	// transactions that were due. In a closed loop, it is the total time of the active clients in milliseconds.
 	Offered int64 `json:"offered,omitempty"`
 	// Latency is a SecondHistogram of the committed transactions.
 	Latency []byte `json:"latency,omitempty"`
@@ -575,8 +571,8 @@ func (r *Report) Cut(repetitions int, durationMicroseconds int64) {
 }
 
 // DecodeReport decodes the output of Encode and checks that it can be merged. It returns the number of JSON values, and
-// an error if there are more than most. The limit matters because a decoded value needs up to a hundred times the
-// memory of its text, and anyone with the key can send a report.
+// an error if there are more than most. The limit matters because anyone with the key can send a report. A decoded
+// value needs up to a hundred times the memory of its text.
 func DecodeReport(b []byte, most int) (r *Report, values int, err error) {
 	text, err := compress.Unpack(b)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 )
 
 // TestStatusesOfManyNodesFit merges the round trips of 256 nodes. Three sets of their statuses (before, at the end and
-// after) must then fit into a ConfigMap, and the links of the document must stay the same.
+// after) must then fit into a ConfigMap. The links of the document must stay the same.
 func TestStatusesOfManyNodesFit(t *testing.T) {
 	top := &geo.Topology{Partitions: 32, Replicas: 1}
 	for i := range 8 {

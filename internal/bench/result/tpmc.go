@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// maxTpmCPerWarehouse is the maximum tpmC, in thousandths, of the ten terminals of a warehouse with the keying and
-	// think times of TPC-C (clause 4.2.2, whose comment states this figure).
+	// maxTpmCPerWarehouse is the maximum tpmC, in thousandths, of the ten terminals of a warehouse with the keying
+	// and think times of TPC-C. The comment of clause 4.2.2 states this figure.
 	maxTpmCPerWarehouse = 12_860
 	// terminalsPerWarehouse is the number of terminals of a warehouse (clause 4.2.2).
 	terminalsPerWarehouse = 10

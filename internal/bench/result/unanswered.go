@@ -184,33 +184,41 @@ func (s silence) String() string {
 		s.region, formatMicroseconds(s.us), formatMicroseconds(s.from), s.repetition, s.expected)
 }
 
-// silence returns the longest significant silence of the region. A silence is significant if it exceeds a second and
-// three times the region's 99th percentile, and if at least stallExpected transactions would have ended in it. The
-// share of the result is 0 if there is none. In a closed loop no percentile shows a silence, because it affects only
-// one transaction of each client.
+// silence returns the longest significant silence of the region that no fault explains, or else the longest significant
+// one. A significant silence exceeds a second and three times the region's 99th percentile. In addition, at least
+// stallExpected transactions would have ended in it. The share of the result is 0 if there is none. In a closed loop no
+// percentile shows a silence, because it affects only one transaction of each client.
 func (x *Region) silence(d *Document, r *Report) (out silence) {
 	measured := r.DurationMicroseconds * int64(r.Repetitions)
 	p99, _ := x.LatencyMicroseconds.P99.Value()
 	for i := range r.Windows {
 		w := &r.Windows[i]
-		us := w.LongestSilenceMicroseconds
-		if w.Region != x.Name || us <= max(hungFloor, out.us) || us < hungFactor*p99 {
+		if w.Region != x.Name {
 			continue
 		}
-		// The rate covers the time in which the region did answer.
-		expected := ratio(max(1, measured-us), 1, x.Committed+x.CarriedIn+x.Aborted, us)
-		if expected < stallExpected {
-			continue
-		}
-		out = silence{region: x.Name, repetition: w.Repetition, from: w.SilenceAtMicroseconds, us: us, share: ratio(max(1, measured), 1, us, 1e6), expected: expected}
-		for j := range d.Faults {
-			f := &d.Faults[j]
-			if w.Repetition == 1 && f.FromMicroseconds != nil && *f.FromMicroseconds <= out.from+us && (f.ToMicroseconds == nil || *f.ToMicroseconds >= out.from) {
-				out.declared = true
+		for _, q := range w.Silences {
+			us := q.Microseconds
+			// The rate covers the time in which the region did answer.
+			expected := ratio(max(1, measured-us), 1, x.Committed+x.CarriedIn+x.Aborted, us)
+			if us <= hungFloor || us < hungFactor*p99 || expected < stallExpected {
+				continue
+			}
+			s := silence{region: x.Name, repetition: w.Repetition, from: q.AtMicroseconds, us: us, share: ratio(max(1, measured), 1, us, 1e6),
+				expected: expected, declared: d.faultActive(w.Repetition, q)}
+			// A fault must not hide another silence that it does not explain.
+			if out.us == 0 || out.declared && !s.declared || out.declared == s.declared && s.us > out.us {
+				out = s
 			}
 		}
 	}
 	return out
+}
+
+// faultActive reports whether a fault of the manifest was active during a silence. Faults act in the first repetition.
+func (d *Document) faultActive(repetition int, s Silence) bool {
+	return repetition == 1 && slices.ContainsFunc(d.Faults, func(f Fault) bool {
+		return f.FromMicroseconds != nil && *f.FromMicroseconds <= s.end() && (f.ToMicroseconds == nil || *f.ToMicroseconds >= s.AtMicroseconds)
+	})
 }
 
 func (x *Region) stalls(r *Report) bool {
@@ -223,7 +231,8 @@ func (x *Region) stalls(r *Report) bool {
 const stallExpected = 20
 
 // stalled describes a window at whose end all clients of the region had waited for much longer than their transactions
-// take; empty if there is none. ppm is the share of the measured time that the stall took.
+// take. The description is empty if there is no such window. The result ppm is the share of the measured time that the
+// stall took.
 func (x *Region) stalled(r *Report) (description string, ppm int64) {
 	measured := r.DurationMicroseconds * int64(r.Repetitions)
 	for i := range r.Windows {
@@ -260,9 +269,9 @@ const (
 // the time before it, both in microseconds.
 //
 // The number of transactions in flight must have grown significantly, and by more than 3% of the due transactions. In
-// addition, this number must exceed the prediction of Little's law for the mean latency of the committed transactions,
-// or the warm-up must have been long enough for a steady state. With a growing backlog, the product-limit estimate is
-// invalid: later transactions take longer and are censored earlier.
+// addition, the warm-up must have been long enough for a steady state, or this number must exceed a predicted number.
+// Little's law predicts it from the mean latency of the committed transactions. With a growing backlog, the
+// product-limit estimate is invalid: later transactions take longer and are censored earlier.
 func (f *figures) grows(measured, warmup int64) bool {
 	unfinished := float64(f.Unfinished)
 	if measured <= 0 || !f.moreInFlight() {
@@ -284,10 +293,10 @@ func (f *figures) moreInFlight() bool {
 	return unfinished-before > max(steadyGrowth*float64(f.Due), steadySigmas*math.Sqrt(unfinished+before))
 }
 
-// growsUnderCurve is the variant of grows for a load with a curve. The transactions in flight must outnumber those that
-// became due in the last 1.3 mean latencies. In addition, unless the load is falling, fewer transactions must have
-// ended in the last fifth of the windows than became due. If only the latency rises with the load, the numbers of ended
-// and due transactions are equal.
+// growsUnderCurve is the variant of grows for a load with a curve. The transactions in flight must outnumber the
+// transactions that became due in the last 1.3 mean latencies. In addition, unless the load is falling, fewer
+// transactions must have ended in the last fifth of the windows than became due. If only the latency rises with the
+// load, the numbers of ended and due transactions are equal.
 func (f *figures) growsUnderCurve(r *Report, region string) bool {
 	if !f.moreInFlight() {
 		return false

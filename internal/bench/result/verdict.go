@@ -451,8 +451,8 @@ func (s *Share) tolerance() float64 {
 type measured struct {
 	value v1alpha1.Quantile
 	ok    bool
-	// samples is the number of transactions that contribute to a percentile. transactions also includes those that do not
-	// contribute.
+	// samples is the number of transactions that contribute to a percentile. The field transactions also counts
+	// transactions that do not contribute.
 	samples, transactions int64
 	// cause explains why only a lower bound is known.
 	cause string

@@ -107,7 +107,7 @@ func galeraPods(r *reading) *v1alpha1.Pods {
 // galeraScript creates the first server's files unless they exist, and then runs a server. The other servers copy their
 // files, including users and passwords, from a running server.
 //
-// Only the first server may start a cluster: either if its files are new, or if it was the last running server of the
+// Only the first server may start a cluster. Its files must be new, or it must have been the last running server of the
 // cluster and no other server answers. Otherwise a second cluster could start unnoticed next to the running servers.
 const galeraScript = `set -eu
 umask 077

@@ -1,4 +1,4 @@
-// Package servers renders a well-known database, which a spec names only by spec.engine, into the fields of spec.pods:
+// Package servers renders a well-known database, named only by spec.engine, into the fields of spec.pods. These are
 // image, command, environment, ports, volumes and client access. The rest of the operator only deals with pods.
 // Rendering is deterministic: the same spec gives the same pods, byte for byte. Passwords are in a Secret that the
 // operator creates and the pods refer to.

@@ -96,8 +96,8 @@ type Caller interface {
 
 // Failure is the interpretation of a database error.
 type Failure struct {
-	// Cause is txn.CauseConflict if a retry may succeed (a serialization failure or a deadlock), else txn.CauseNode. Any
-	// other cause makes the run Invalid, because the result could then miscount conflicts.
+	// Cause is txn.CauseConflict if a retry may succeed (a serialization failure or a deadlock), and txn.CauseNode
+	// otherwise. Any other cause makes the run Invalid, because the result could then miscount conflicts.
 	Cause txn.Cause
 	// Reason is a label of bounded cardinality: serialization-failure, deadlock, connection-lost.
 	Reason string

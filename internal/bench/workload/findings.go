@@ -18,8 +18,8 @@ type Finding struct {
 	Values map[string]int64
 }
 
-// FindingName returns the name of a sum that describes a violation of a rule at a place: rule/place/what, such as
-// 9/1/4/ for rule 9 at district 4 of warehouse 1. Neither rule nor what may contain a slash.
+// FindingName returns the name of a sum that describes a violation of a rule at a place. The name has the form
+// rule/place/what, such as 9/1/4/ for rule 9 at district 4 of warehouse 1. Neither rule nor what may contain a slash.
 func FindingName(rule, what string, place ...uint64) string {
 	b := []byte(rule)
 	for _, n := range place {
@@ -86,7 +86,7 @@ func firstOf(wrong []string, separator string) string {
 }
 
 // Imbalance sums the differences between the actual and the expected values of numbered rows, such as the balances of a
-// district's customers. The transactions that determine the expected value of a row may lie in several shards, and a
+// district's customers. The transactions that determine the expected value of a row may lie in several shards. A
 // separate sum for each row would be too many sums.
 //
 // If all rows are correct, all sums are 0. Otherwise some sum is nonzero, except with a probability of about 2^-63. If

@@ -17,8 +17,8 @@ import (
 type Locality struct {
 	MultiHomePercent  int32
 	HomesPerMultiHome int32
-	// HomesThetaPercent is theta in hundredths. If it is set, it replaces HomesPerMultiHome: a multi-home transaction
-	// accesses k + 1 homes with a probability in proportion to 1 / k^theta, up to all homes.
+	// HomesThetaPercent is theta in hundredths. If it is set, it replaces HomesPerMultiHome. A multi-home
+	// transaction accesses k + 1 homes with a probability in proportion to 1 / k^theta, up to all homes.
 	HomesThetaPercent *int32
 	// OtherHomesThetaPercent is theta in hundredths. If it is set, homes other than the client's are drawn by distance:
 	// the k-th nearest region has a probability in proportion to 1 / k^theta. Distance is the round-trip time; the order

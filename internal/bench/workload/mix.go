@@ -9,8 +9,8 @@ import (
 // Mix draws one of several kinds with probabilities in proportion to their shares.
 type Mix []int32 // cumulative shares, by kind
 
-// CheckMix checks that the shares of a mix, in percent, are not negative and sum to 100. field is the path of the mix
-// in the manifest, such as spec.workload.tpcc.mix.
+// CheckMix checks that the shares of a mix, in percent, are not negative and sum to 100. The argument field is the path
+// of the mix in the manifest, such as spec.workload.tpcc.mix.
 func CheckMix(field string, shares ...int32) error { return CheckMixOf(100, field, shares...) }
 
 // CheckMixOf is CheckMix for shares that sum to whole, such as 1000 for shares per mille.

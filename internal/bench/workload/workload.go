@@ -57,8 +57,8 @@ type Size struct {
 	EverywhereRows, EverywhereBytes int64
 }
 
-// rowMemory is the minimum memory of a row in a store in addition to its key and value, in bytes: its slot and the ID
-// of its writer.
+// rowMemory is the minimum memory, in bytes, of a row in a store in addition to its key and value. It contains the
+// row's slot and the ID of its writer.
 const rowMemory = 64
 
 // Memory returns a lower bound of the memory, in bytes, of a node that stores the given number of cells. of is the
@@ -96,8 +96,8 @@ func Fill(w Workload, l *geo.Layout, n geo.NodeID, put func(k txn.Key, value []b
 	return FillEverywhere(w, put)
 }
 
-// FillCell calls put for the rows of one cell. It returns an error if Rows puts a row that belongs to another cell,
-// because transactions would look for this row only in the other cell.
+// FillCell calls put for the rows of one cell. It returns an error if Rows puts a row that belongs to another cell.
+// Transactions would look for this row only in the other cell.
 func FillCell(w Workload, t *geo.Topology, c geo.Cell, put func(k txn.Key, value []byte)) error {
 	var err error
 	place := t.Placement()

@@ -49,7 +49,7 @@ type Abilities struct {
 }
 
 // Default returns the abilities of a cluster with the given engines: programs in arbitrary images, every emulation, and
-// every verification. If engines is nil, the engines are those of package engines.
+// every verification. If engines is nil, the cluster has the engines of package engines.
 func Default(engines EngineCatalog) Abilities {
 	if engines == nil {
 		engines = builtEngines{}

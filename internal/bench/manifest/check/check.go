@@ -102,8 +102,8 @@ type database struct {
 	Abilities
 }
 
-// external checks a database that already runs. The database must be of a supported kind, each region must have an
-// endpoint, and no field that applies only to deployed nodes may be set.
+// external checks a database that already runs. The database must be of a supported kind, and each region must have an
+// endpoint. No field that applies only to deployed nodes may be set.
 func (d *database) external(ps *Problems) {
 	x := d.Spec.External
 	switch {

@@ -23,9 +23,10 @@ import (
 // transactions are the SQL transactions of all workloads.
 var transactions = catalog.Transactions()
 
-// formSettings are the settings of sessions that use the tables of a form. They override the server's settings: strings
+// formSettings are the settings of sessions that use the tables of a form. They override the server's settings. Strings
 // are in single quotes with backslash escapes, || concatenates strings, and a value that does not fit into a column is
-// an error. max_seeks_for_key makes plans prefer indexes, because at SERIALIZABLE a table scan locks the whole table.
+// an error. The setting max_seeks_for_key makes plans prefer indexes, because at SERIALIZABLE a table scan locks the
+// whole table.
 var formSettings = []string{
 	"set sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,ERROR_FOR_DIVISION_BY_ZERO,PIPES_AS_CONCAT'",
 	"set max_seeks_for_key = 1",

@@ -136,8 +136,8 @@ func tpcb(ctx txn.Ctx, _ []byte) ([]byte, error) {
 // and skip the answers. It is a lower bound for clients in Go.
 //
 // OwnScript is pgbench's own TPC-B-like transaction, which sends each of its seven statements alone. It is compared
-// with the same seven statements as SQL of this client: each alone, BEGIN with the first, and all together, which is
-// possible because none needs the answer to another.
+// with the same seven statements as SQL of this client: each alone, BEGIN with the first, and all together. The last
+// form is possible because no statement needs the answer to another.
 func BenchmarkClientCPU(b *testing.B) {
 	b.Run("SameMessages/"+postgres.WritesEach, func(b *testing.B) { sameMessages(b, false) })
 	b.Run("SameMessages/"+postgres.WritesTogether, func(b *testing.B) { sameMessages(b, true) })
@@ -540,9 +540,9 @@ func BenchmarkGoTPC(b *testing.B) {
 }
 
 // BenchmarkGoTPCTerminals gives the clients of both programs the keying and think times of the specification's
-// terminals (5.2.5.7). tpmC is then limited by these times and not by the processors. Both programs run at the same
-// time, each on a separate database. There are hundreds of terminals per warehouse instead of 10, because each sends
-// only one order every 47 s, and a few hundred orders would be a small sample.
+// terminals (5.2.5.7). The figure tpmC is then limited by these times and not by the processors. Both programs run at
+// the same time, each on a separate database. There are hundreds of terminals per warehouse instead of 10. The reason
+// is that each sends only one order every 47 s, and a few hundred orders would be a small sample.
 //
 // The server counts the committed orders of both programs in the same minutes, by the next order numbers of its
 // districts. The clients' own counts are not comparable. At the end, go-tpc's terminals finish their current

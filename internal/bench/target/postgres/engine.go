@@ -3,7 +3,8 @@
 // the same isolation level. The package deploys nothing, and writes only in its schema.
 //
 // The guarantees of the levels are PostgreSQL's: REPEATABLE READ is snapshot isolation, and SERIALIZABLE is
-// serializable snapshot isolation (Ports and Grittner, Serializable Snapshot Isolation in PostgreSQL, VLDB 2012).
+// serializable snapshot isolation. The source is Ports and Grittner, Serializable Snapshot Isolation in PostgreSQL,
+// VLDB 2012.
 package postgres
 
 import (

@@ -20,8 +20,8 @@ import (
 var transactions = catalog.Transactions()
 
 // formSettings adds the settings of clients' connections that run SQL transactions. They make plans look up rows by key
-// instead of joining whole tables, because at SERIALIZABLE a full scan locks the whole table, even a small one. Times
-// are text in a format that does not depend on the time zone.
+// instead of joining whole tables. At SERIALIZABLE, a full scan locks the whole table, even a small one. Times are text
+// in a format that does not depend on the time zone.
 func formSettings(settings map[string]string, schema string) {
 	settings["search_path"] = schema
 	settings["enable_hashjoin"], settings["enable_mergejoin"] = "off", "off"

@@ -40,8 +40,8 @@ type Server struct {
 	CAFile string
 }
 
-// Endpoint is a region and the address of the server for its clients: host:port or, in some dialects, the folder of a
-// Unix socket and the port.
+// Endpoint is a region and the address of the server for its clients. The address is host:port or, in some dialects,
+// the folder of a Unix socket and the port.
 type Endpoint struct {
 	Region, Address string
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/geobench/geobench/internal/bench/target"
 )
 
-// CutAtCommit cuts a client's connection during commits: either before the database receives the commit, or after it
-// has executed it, so that only the answer is lost. In both cases the client must report an unknown outcome. The
-// session must continue over another connection, which then reads the actual outcome. arm makes the proxy cut the next
-// commit. db has one connection per region.
+// CutAtCommit cuts a client's connection during commits: either before the database receives the commit, or after the
+// database has executed it. In the second case, only the answer is lost. In both cases the client must report an
+// unknown outcome. The session must continue over another connection, which then reads the actual outcome. The function
+// arm makes the proxy cut the next commit. The database db has one connection per region.
 func CutAtCommit(t *testing.T, p *plan.Plan, db target.Database, arm func(served bool)) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), Within)

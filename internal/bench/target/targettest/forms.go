@@ -274,9 +274,9 @@ func FormCutAtCommit(t *testing.T, clients *target.Statements, arm func(served b
 	return deposit
 }
 
-// FormCutAtBegin cuts a client's connection at the start of a transaction of SmallBank in SQL: either before the
-// database receives the start, or after it has executed it. In both cases the transaction must be refused, and the next
-// transaction must commit. arm makes the proxy cut the next start.
+// FormCutAtBegin cuts a client's connection at the start of a transaction of SmallBank in SQL. It cuts the connection
+// either before the database receives the start, or after the database has executed it. In both cases the transaction
+// must be refused, and the next transaction must commit. The function arm makes the proxy cut the next start.
 func FormCutAtBegin(t *testing.T, clients *target.Statements, arm func(served bool)) {
 	t.Helper()
 	c := clientOf(t, clients)

@@ -38,8 +38,9 @@ type entry struct {
 	aborts []txn.Abort
 }
 
-// table has one entry for each field of v1alpha1.Workload, in field order. The numbers of procedures never change:
-// smallbank uses 1 to 11, rmw 16 and 17, tpcc 32 to 39, ycsb 48 and 49, micro 64, social 80 to 82.
+// table has one entry for each field of v1alpha1.Workload, in field order. The numbers of procedures never change.
+// Numbers 1 to 11 are for smallbank, 16 and 17 for rmw, and 32 to 39 for tpcc. Numbers 48 and 49 are for ycsb, 64 is
+// for micro, and 80 to 82 are for social.
 var table = []entry{
 	of("smallbank", func(w *v1alpha1.Workload) *v1alpha1.SmallBank { return w.SmallBank },
 		smallbank.New, smallbank.TypesOf, smallbank.Never, smallbank.Procedures, smallbank.Aborts).in(smallbank.Transactions),

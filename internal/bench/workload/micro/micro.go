@@ -141,8 +141,8 @@ func (w *Micro) NewGenerator(c workload.GeneratorConfig) workload.Generator {
 		committed: workload.NewCommitted(len(typeNames), c.Clients)}
 }
 
-// Next returns a transaction on two items of a cell in the client's region, or on one item of such a cell and one item
-// of another cell.
+// Next returns a transaction on two items. One item is in a cell of the client's region. The other item is in the same
+// cell or in another cell.
 func (g *generator) Next(client int, elapsed time.Duration, t *txn.Transaction) workload.Request {
 	place, items := g.w.topology.Placement(), uint64(g.w.spec.ItemsPerPartition)
 	kind := typeLocal

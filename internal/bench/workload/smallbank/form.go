@@ -133,8 +133,8 @@ func (c *sqlCall) send(found int) error {
 	return nil
 }
 
-// change returns the Run function of a transaction that reads one account of a pair and adds an amount to the second
-// account, in one round trip.
+// change returns the Run function of a transaction with one round trip. The transaction reads one account of a pair and
+// adds an amount to the second account.
 func change(read *sqlform.Statement, readTable txn.Table, add *sqlform.Statement, addTable txn.Table) func(*sqlform.Call) ([]byte, error) {
 	return func(call *sqlform.Call) ([]byte, error) {
 		c := sqlCall{Call: call}

@@ -2,7 +2,7 @@
 // Snapshot Isolation" (ICDE 2008). It follows the adaptation in "Benchmarking geo-distributed databases: evaluating
 // performance using the SmallBank benchmark" (Cirtog, TU Delft 2025, section 3).
 //
-// The adaptation supports databases that need the read and write set in advance: every transaction is split into
+// The adaptation supports databases that need the read and write set in advance. Every transaction is split into
 // phases, each of which is a separate transaction. Helper phases ("lookup") find a customer's ID by name. The final
 // phase works on accounts by ID; the multi-home and multi-partition parameters apply to it. docs/workloads.md has the
 // formulas. Each transaction is in a separate file.
@@ -248,7 +248,7 @@ func (s *SmallBank) Audit(rows workload.Rows) map[string]int64 {
 	return map[string]int64{auditTotal: total, auditRows: n}
 }
 
-// Verify checks that every copy has all rows, and that no money appeared or vanished: the final total minus the initial
+// Verify checks that every copy has all rows, and that no money appeared or vanished. The final total minus the initial
 // total must equal the committed effects that the clients know.
 func (s *SmallBank) Verify(copies []workload.Copy, ledger workload.Ledger) []workload.Check {
 	var initial int64

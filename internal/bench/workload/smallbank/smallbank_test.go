@@ -290,8 +290,8 @@ func TestSkew(t *testing.T) {
 		}
 		return float64(most) / (n / 2) * 8191
 	}
-	// NURand with A = 1023: the bits of A are all set with probability (3/4)^10, so the hottest 8 customers have
-	// 2^10 (3/4)^10 = 57.7 times their share each.
+	// In NURand with A = 1023, the bits of A are all set with probability (3/4)^10. The hottest 8 customers
+	// therefore have 2^10 (3/4)^10 = 57.7 times their share each.
 	if x := busiest(0); x > 5 {
 		t.Errorf("uniform: the busiest customer has %.1f times its share", x)
 	}
@@ -301,8 +301,8 @@ func TestSkew(t *testing.T) {
 	if a, b := busiest(50), busiest(100); a > 0.7*b {
 		t.Errorf("hotPercent 50 gives %.1f, 100 gives %.1f", a, b)
 	}
-	// NURand with A = 8191 is the or of two uniform numbers of 13 bits: the customer with all bits set has 2^13 (3/4)^13 =
-	// 194.6 times its share. With A = 1% of the customers, 81, the lowest bits are more often set.
+	// NURand with A = 8191 is the or of two uniform numbers of 13 bits. The customer with all bits set has 2^13
+	// (3/4)^13 = 194.6 times its share. With A = 1% of the customers, 81, the lowest bits are more often set.
 	skewed = v1alpha1.SmallBankHotSkewRange
 	if x := busiest(0); x > 5 {
 		t.Errorf("range 0: the busiest customer has %.1f times its share", x)

@@ -178,8 +178,8 @@ func (w *Social) Audit(rows workload.Rows) map[string]int64 {
 }
 
 // Verify checks, in every copy, that the counts of posts and of both kinds of lists match the transactions that clients
-// know to be committed: none was lost, half applied, repeated or invented. It also checks that both kinds of lists
-// contain the same follow relation.
+// know to be committed. No transaction was lost, half applied, repeated or invented. It also checks that both kinds of
+// lists contain the same follow relation.
 func (w *Social) Verify(copies []workload.Copy, ledger workload.Ledger) []workload.Check {
 	says := func(f workload.Finding) (where, what string) {
 		off := f.Values[""]

@@ -2,13 +2,13 @@
 // row would be unfair. A form has tables with columns, keys and indexes as in the workload's specification. Its
 // transactions are written as in a good application: prepared statements, sent together where possible.
 //
-// A form supplements the procedures. Its tables contain the columns of the same rows (Form.Row), and a transaction has
-// the arguments and the result of the procedure with the same number. An audit returns the sums of
-// workload.Workload.Audit. Clients, ledgers and checks are therefore the same as for procedures.
+// A form supplements the procedures. Its tables contain the columns of the same rows (Form.Row). A transaction has the
+// arguments and the result of the procedure with the same number. An audit returns the sums of workload.Workload.Audit.
+// Clients, ledgers and checks are therefore the same as for procedures.
 //
-// In recorded runs, the tables have two additional columns: version is the transaction that wrote the row, and prior is
-// the writer of the previous version. A statement that reads a row returns version, and a statement that writes a row
-// returns prior. A transaction reports these values like a traced procedure (package history).
+// In recorded runs, the tables have two additional columns. Column version is the transaction that wrote the row, and
+// prior is the writer of the previous version. A statement that reads a row returns version, and a statement that
+// writes a row returns prior. A transaction reports these values like a traced procedure (package history).
 //
 // Statements are in PostgreSQL's dialect, which supports array parameters and returns updated rows. MySQL and MariaDB
 // support neither, but accept several statements in one message. MySQLText derives such a message from the statement,
@@ -135,8 +135,8 @@ var cast = regexp.MustCompile(`::[a-z]+`)
 
 // MySQLText returns the statements that are sent to MySQL instead of this statement, with brackets as in
 // Statement.MySQL. If the statement is an update of a single row that returns columns, a SELECT after the update
-// returns them, in the same message and transaction. At every isolation level, the SELECT sees the values that the
-// update has written.
+// returns them. The SELECT is in the same message and transaction. At every isolation level, the SELECT sees the values
+// that the update has written.
 func (s *Statement) MySQLText(recorded bool) string {
 	if s.MySQL != "" {
 		return s.text(s.MySQL, recorded)

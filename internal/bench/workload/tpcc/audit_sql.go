@@ -8,8 +8,8 @@ import (
 )
 
 // auditSQL computes the same sums as Audit, but from the tables and in the database. Its queries return only totals and
-// violations. The database maintains its own indexes, so the numbers of customers and orders also count as the numbers
-// of the entries in the two indexes of the procedures.
+// violations. The database maintains its own indexes. The numbers of customers and orders therefore also count as the
+// numbers of entries in the two indexes of the procedures.
 func (t *TPCC) auditSQL(q sqlform.Query) (sqlform.Audit, error) {
 	a := &sqlAudit{q: q, sums: map[string]int64{}}
 	for i, sql := range sqlTotals {

@@ -139,7 +139,7 @@ const (
 )
 
 // auditBalance adds a row of the balance table to sums. The rows of a group lie in several shards, so a weighted sum
-// compares them: each row has a random weight, and the weights of a group sum to 0.
+// compares them. Each row has a random weight, and the weights of a group sum to 0.
 func (t *TPCC) auditBalance(sums map[string]int64, w uint32, balance int64) {
 	sums[totalBalances]++
 	sums[totalBalance] += balance

@@ -64,7 +64,7 @@ func keep(table txn.Table, at, n int) func(txn.Ctx, txn.Key, []byte) (txn.Key, [
 }
 
 // TestConditions plants a bug in a procedure for each consistency condition, and compares the set of conditions that
-// detect the bug with the expected set. A condition that follows from other conditions cannot fail alone: condition 1
+// detect the bug with the expected set. A condition that follows from other conditions cannot fail alone. Condition 1
 // is the difference of conditions 9 and 8, summed over all districts, and condition 4 is condition 6, summed over all
 // orders.
 func TestConditions(t *testing.T) {

@@ -122,7 +122,7 @@ func runDelivery(c txn.Ctx, args []byte) ([]byte, error) {
 	return result, nil
 }
 
-// read reads orders with their lines, sets the carrier of the orders and the date of the lines, and sums the amounts
+// read reads orders with their lines, and sets the carrier of the orders and the date of the lines. It sums the amounts
 // that the customers must pay. An order and its lines share one allocation, as after newOrder.
 func (a deliveryArgs) read(c txn.Ctx, orders []delivered, keys []txn.Key) error {
 	values, err := c.GetAll(keys)

@@ -38,8 +38,8 @@ var (
 			"select c_d_id {, prior} from " + deliveryOf + " straight_join customer on c_w_id = $1 and c_d_id = x.d and c_id = x.o"}
 )
 
-// deliveryOf is a derived table for MySQL, with a row for each element of the array parameters: a district d, and its
-// order or customer o.
+// deliveryOf is a derived table for MySQL, with a row for each element of the array parameters. The row contains a
+// district d, and its order or customer o.
 const deliveryOf = "([< union all >select $2 as d, $3 as o]) as x"
 
 // deliveryOldestOf returns statements for MySQL, which has no lateral join. Each finds and locks the oldest new order

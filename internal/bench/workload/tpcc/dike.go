@@ -236,7 +236,7 @@ func (t *TPCC) placeOf(w uint32) int {
 // contention keeps the configured number of new orders in flight on the contended row.
 //
 // Dike's paper draws each transaction with a probability computed from the throughput of contending and other
-// transactions; its code measures the throughput only once, in seconds 10 to 20. Here a transaction contends if fewer
+// transactions. Its code measures the throughput only once, in seconds 10 to 20. Here a transaction contends if fewer
 // transactions than configured are contending. No transaction has to wait, as the paper requires, and no throughput has
 // to be measured first.
 type contention struct {

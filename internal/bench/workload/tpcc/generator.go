@@ -63,8 +63,8 @@ var procedures = [allTypes]*txn.Procedure{typeNewOrder: newOrder, typePayment: p
 	typeSelectBalance: selectBalance}
 
 // NewGenerator implements workload.Workload. It assigns the clients of a region to its warehouses in turn, and after
-// each round to the next district (clauses 2.4.1.1 and 2.8.1.1). With more than ten clients per warehouse, several
-// clients share a district.
+// each round to the next district. This follows clauses 2.4.1.1 and 2.8.1.1 of the specification. With more than ten
+// clients per warehouse, several clients share a district.
 func (t *TPCC) NewGenerator(c workload.GeneratorConfig) workload.Generator {
 	g := &generator{
 		t: t, place: t.topology.Placement(), stream: c.Stream, measured: c.Measured,

@@ -10,8 +10,8 @@ import (
 // newOrder enters an order (clause 2.4). Its footprint is exact: the numbers of the added rows depend on the district's
 // row, but their groups are known in advance.
 //
-// The result is O_ID (4 bytes), the total amount in cents (8 bytes, clause 2.4.2.2), and a 2-byte bit mask with a bit
-// for each line. The bit is set if the line's brand-generic field is "brand".
+// The result is O_ID (4 bytes), the total amount in cents (8 bytes, clause 2.4.2.2), and a 2-byte bit mask. The mask
+// has a bit for each line. The bit is set if the line's brand-generic field is "brand".
 var newOrder = &txn.Procedure{
 	ID:   procNewOrder,
 	Name: "newOrder",
@@ -38,8 +38,8 @@ var newOrder = &txn.Procedure{
 	Run: runNewOrder,
 }
 
-// newOrderArgs contains, with sizes in bytes: W_ID 4, D_ID 1, C_ID 2, O_ENTRY_D 8, the number of lines 1; for each line
-// OL_I_ID 3, OL_SUPPLY_W_ID 4, OL_QUANTITY 1.
+// newOrderArgs contains, with sizes in bytes: W_ID 4, D_ID 1, C_ID 2, O_ENTRY_D 8, the number of lines 1. For each
+// line, it contains OL_I_ID 3, OL_SUPPLY_W_ID 4, OL_QUANTITY 1.
 type newOrderArgs []byte
 
 const (

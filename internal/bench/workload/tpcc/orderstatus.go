@@ -11,8 +11,8 @@ import (
 // of the district would make the footprint exact. But an engine that fetches the whole footprint would then fetch
 // 30,000 lines instead of ten.
 //
-// The result contains, with sizes in bytes: C_ID 2, C_BALANCE 8, O_ID 4, O_ENTRY_D 8, O_CARRIER_ID 1, and for each line
-// OL_DELIVERY_D 8 and OL_AMOUNT 4.
+// The result contains, with sizes in bytes: C_ID 2, C_BALANCE 8, O_ID 4, O_ENTRY_D 8, O_CARRIER_ID 1. For each line, it
+// contains OL_DELIVERY_D 8 and OL_AMOUNT 4.
 var orderStatus = &txn.Procedure{
 	ID:   procOrderStatus,
 	Name: "orderStatus", ReadOnly: true,

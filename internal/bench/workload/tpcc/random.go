@@ -84,9 +84,9 @@ type constants struct {
 	lastLoad, lastRun, customer, item int
 }
 
-// constantsOf draws the constants. The constant of last names differs between loading and transactions, by 65 .. 119
-// except 96 and 112 (clause 2.1.6.1). Names that are frequent among customers are therefore not frequent in
-// transactions.
+// constantsOf draws the constants. The constant of last names differs between loading and transactions. Clause 2.1.6.1
+// requires a difference of 65 to 119, except 96 and 112. Names that are frequent among customers are therefore not
+// frequent in transactions.
 func constantsOf(seed uint64) constants {
 	r := randomOf(seed, 0xfe, 0, 0)
 	c := constants{lastLoad: r.between(0, aLast), customer: r.between(0, aCustomer), item: r.between(0, aItem)}

@@ -73,8 +73,8 @@ func (r districtRow) tax() int64            { return int64(be.Uint16(r[12:])) }
 func (r districtRow) name() []byte          { return text(r, districtHead, 0) }
 
 // customerRow contains C_BALANCE 8, C_YTD_PAYMENT 8, C_PAYMENT_CNT 4, C_DELIVERY_CNT 4, C_CREDIT_LIM 8, C_SINCE 8,
-// C_DISCOUNT 2, C_CREDIT 2, C_MIDDLE 2; C_FIRST, C_LAST, C_STREET_1, C_STREET_2, C_CITY, C_STATE, C_ZIP, C_PHONE;
-// C_DATA.
+// C_DISCOUNT 2, C_CREDIT 2, C_MIDDLE 2. The texts are C_FIRST, C_LAST, C_STREET_1, C_STREET_2, C_CITY, C_STATE, C_ZIP,
+// C_PHONE; C_DATA.
 type customerRow []byte
 
 // customerTexts is the number of a customer's texts before C_DATA.

@@ -37,9 +37,9 @@ type Database struct {
 }
 
 // New returns an empty database that fails t if a procedure breaks a rule of package txn. A procedure must not access a
-// row outside its exact footprint, declare a row without a group twice, write if it is ReadOnly, or delete from a table
-// that is not in Deletes. It must not behave differently on the same rows, change a value that it does not own, use the
-// Ctx during a scan, or continue after a failed read instead of returning its error.
+// row outside its exact footprint, or declare a row without a group twice. It must not write if it is ReadOnly, or
+// delete from a table that is not in Deletes. It must not behave differently on the same rows, change a value that it
+// does not own, or use the Ctx during a scan. After a failed read, it must return the read's error and not continue.
 func New(t testing.TB, procedures ...*txn.Procedure) *Database {
 	return &Database{Hash: store.NewHash(), t: t, procedures: txn.NewRegistry(procedures...),
 		failed: map[string]int{}, interrupted: map[txn.ProcID]int{}, untouched: map[string]int{}}

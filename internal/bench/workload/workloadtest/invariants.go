@@ -52,11 +52,11 @@ func (d *Database) playStreams(w workload.Workload, n int) workload.Ledger {
 	return ledger
 }
 
-// Invariants tests that the checks detect wrong rows. It makes one change at a time in each table: first after loading,
-// with an empty ledger, then after n transactions of each of two generators in every region. A change deletes a row,
-// alters the first or last byte of a row, or adds a row similar to another row. A check must fail for each change,
-// whether the wrong copy is the only, the first or the second copy. Without any copy every check must fail, and no two
-// checks may have the same name.
+// Invariants tests that the checks detect wrong rows. It makes one change at a time in each table. It makes the changes
+// first after loading, with an empty ledger, and then after n transactions of each of two generators in every region. A
+// change deletes a row, alters the first or last byte of a row, or adds a row similar to another row. A check must fail
+// for each change, whether the wrong copy is the only, the first or the second copy. Without any copy every check must
+// fail, and no two checks may have the same name.
 //
 // The exceptions in blind are changes that a workload cannot detect, such as "t0 added" or "t2 altered at its end" for
 // table 2. Rows that every node stores are skipped, because their comparison is the same for all workloads.

@@ -322,7 +322,7 @@ func begin(w workload.Workload, c workload.GeneratorConfig) (first [][]byte) {
 }
 
 // Near fails the test for each share whose count differs from the expected count by more than four standard deviations
-// plus 0.01 percentage points, and for each mean that differs by more than its tolerance.
+// plus 0.01 percentage points. It also fails the test for each mean that differs by more than its tolerance.
 func Near(t testing.TB, shares []workload.Share, counts []workload.Count) {
 	t.Helper()
 	if len(shares) != len(counts) {

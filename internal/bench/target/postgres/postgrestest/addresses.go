@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// FreeAddresses uses the ports from firstPort on. They are below Linux's range of ephemeral ports, so an outgoing
-// connection of another process cannot take a port before the test's server listens on it.
+// FreeAddresses uses the ports from firstPort on. They are below Linux's range of ephemeral ports. An outgoing
+// connection of another process therefore cannot take a port before the test's server listens on it.
 const firstPort, ports = 20_000, 12_000
 
 // FreeAddresses returns n different addresses of the loopback interface on which no process listens.
