@@ -1,7 +1,7 @@
 // Package controllers sets up the controllers of GeoDatabases, BenchmarkRuns and Experiments. They deploy a database
-// across regions, verify that the network between the regions matches the declared network, run a workload from every
-// region and publish a typed result. Each controller is a separate package (database, run, experiment), and shared code
-// is in packages next to them. Imports between these packages go in one direction, which a test enforces.
+// across regions and verify that the network between the regions matches the declared network. Then they run a workload
+// from every region and publish a typed result. Each controller is a separate package (database, run, experiment), and
+// shared code is in packages next to them. Imports between these packages go in one direction, which a test enforces.
 //
 // All controllers have the same structure. Reconcile reads the object from the API server, because the cache may be
 // stale; only a run that waits for its turn uses the cache. Reconcile then creates a scope for the object and calls

@@ -112,8 +112,9 @@ func (r *recorder) keep() {
 	}
 }
 
-// TestRecordedObjects records every state in which a GitOps tool can find an object: every stage and verdict of runs,
-// waiting, suspended, refused and deleted runs, and the whole lifecycle of databases and experiments.
+// TestRecordedObjects records every state in which a GitOps tool can find an object. For runs, these are every stage
+// and verdict, and waiting, suspended, refused and deleted runs. For databases and experiments, these are all states of
+// the lifecycle.
 func TestRecordedObjects(t *testing.T) {
 	t.Parallel()
 	r := &recorder{worldtest.NewWorld(t), map[string]*unstructured.Unstructured{}}

@@ -38,9 +38,9 @@ import (
 )
 
 // TestHostileNamespace: with the memory limit of the chart, the released operator survives all objects that the editors
-// of a namespace can make it read: answers, histories, reports and results far larger than real ones, and experiments
-// and objects of maximum size. Meanwhile, a run in another namespace passes. Once all these objects are deleted, the
-// operator releases the memory. GEOBENCH_OPERATOR names its binary (make hostile).
+// of a namespace can make it read. These are answers, histories, reports and results far larger than real ones, and
+// experiments and objects of maximum size. Meanwhile, a run in another namespace passes. Once all these objects are
+// deleted, the operator releases the memory. GEOBENCH_OPERATOR names its binary (make hostile).
 func TestHostileNamespace(t *testing.T) {
 	w := newWorldOfProcess(t, nil)
 	enemy := newEnemy(t)
@@ -117,8 +117,8 @@ type enemy struct {
 }
 
 const (
-	// leftOverPercent is the additional memory, in percent, that the operator may still use once all objects are deleted:
-	// small live objects keep fragments of the heap in use.
+	// leftOverPercent is the additional memory, in percent, that the operator may still use once all objects are
+	// deleted. Small live objects keep fragments of the heap in use.
 	leftOverPercent  = 20
 	hostileDatabases = 3
 	// hostileAnswer is the size of a hostile answer in bytes.
@@ -223,8 +223,8 @@ func (u *untilError) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// forge replaces a worker's report with a report of many small parts, with a valid seal: any user who may create pods
-// can obtain the worker's key.
+// forge replaces a worker's report with a report of many small parts. The report has a valid seal, because any user who
+// may create pods can obtain the worker's key.
 func (e *enemy) forge(cm *corev1.ConfigMap) {
 	e.count("report")
 	var report bytes.Buffer

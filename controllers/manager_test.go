@@ -24,7 +24,7 @@ import (
 )
 
 // TestManagerWithItsOwnRights runs the controllers in the same way as the operator: with a manager, its small caches
-// and its watches, in real time, and with only the rights in config/rbac.
+// and its watches. They run in real time, with only the rights in config/rbac.
 func TestManagerWithItsOwnRights(t *testing.T) {
 	w := worldtest.NewWorld(t)
 	const user = "system:serviceaccount:geobench-system:geobench-operator"

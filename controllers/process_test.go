@@ -150,8 +150,8 @@ func (b *lockedBuffer) tail(n int) string {
 }
 
 // holdToLimit kills an operator that exceeds the memory limit of its container, as the kernel would. It records the
-// peak while the process is running, because after the exit of a process the kernel's figure includes the memory of its
-// parent at the time of the fork.
+// peak while the process is running. After the exit of a process, the kernel's figure includes the memory of its parent
+// at the time of the fork.
 func (o *operatorProcess) holdToLimit(stopping chan struct{}) {
 	for tick := time.NewTicker(50 * time.Millisecond); ; {
 		select {

@@ -138,7 +138,7 @@ func TestFilesAreShort(t *testing.T) {
 	}
 }
 
-// watch reads all folders of the module. This makes the test cache repeat the test when a file changes: the cache
+// watch reads all folders of the module. This makes the test cache repeat the test when a file changes. The cache
 // tracks the folders that a test reads, but not the files that go list reads.
 func watch(t *testing.T) {
 	t.Helper()

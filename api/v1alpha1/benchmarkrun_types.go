@@ -65,10 +65,10 @@ type BenchmarkRunSpec struct {
 	// +optional
 	Verify []Verification `json:"verify,omitempty"`
 
-	// FunctionalTests run before this run, each as a separate short run on the same database, with separate rows and
-	// results. The name of a test is the name of this run, which may have at most 23 characters, with a suffix such as
-	// -deadlock or -snapshot. This run starts once all tests have passed; if a test fails, nothing is measured. On a
-	// cluster, the tests are BenchmarkRuns that this run owns.
+	// FunctionalTests run before this run, each as a separate short run on the same database, with separate rows
+	// and results. The name of a test is the name of this run with a suffix such as -deadlock or -snapshot. The
+	// name of this run may then have at most 23 characters. This run starts once all tests have passed; if a test
+	// fails, nothing is measured. On a cluster, the tests are BenchmarkRuns that this run owns.
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=2
@@ -178,7 +178,7 @@ const (
 	// VerdictFailed means that the measurement is valid, but an objective was missed or a check failed.
 	VerdictFailed Verdict = "Failed"
 	// VerdictInvalid means that the measurement cannot be trusted, for example because the load generators were the
-	// bottleneck, or that there is no measurement because the run was refused or stopped early.
+	// bottleneck. It can also mean that there is no measurement because the run was refused or stopped early.
 	VerdictInvalid Verdict = "Invalid"
 )
 
@@ -201,8 +201,8 @@ const (
 	// ConditionManifestsUnchanged is false if the database or its network profile was edited during the run. The run
 	// continues with the manifests that it started with.
 	ConditionManifestsUnchanged = "ManifestsUnchanged"
-	// ConditionNotRegressed is the result of the comparison with the baseline: True for an improvement or no difference,
-	// False for a regression, and Unknown while there is no result.
+	// ConditionNotRegressed is the result of the comparison with the baseline. It is True for an improvement or no
+	// difference, False for a regression, and Unknown while there is no result.
 	ConditionNotRegressed = "NotRegressed"
 	// ConditionCompleted is true once the run is over; its reason is the reason of the verdict.
 	ConditionCompleted = "Completed"
@@ -219,8 +219,9 @@ type BenchmarkRunStatus struct {
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	RunID string `json:"runID,omitempty"`
-	// Execution identifies one execution of the run. It is random and is chosen when the run starts. A run that is set
-	// back to an earlier runID is a new execution, with new object names and a new key for the seal of its result.
+	// Execution identifies one execution of the run. It is random and is chosen when the run starts. A run that is
+	// set back to an earlier runID is a new execution. It has new object names and a new key for the seal of its
+	// result.
 	// +kubebuilder:validation:MaxLength=32
 	// +optional
 	Execution string `json:"execution,omitempty"`
@@ -401,9 +402,10 @@ type RunSummary struct {
 	// open loop. It exposes a badly served region that the total throughput hides.
 	// +optional
 	LeastServed *ServedRegion `json:"leastServed,omitempty"`
-	// Overloaded is true if the run is Invalid only because the database did not serve the load: it committed nothing,
-	// transactions were still unfinished long after the last answer, or all clients of a region were busy, so that some
-	// arrivals of an open loop were never sent. Busy clients may also mean that clientsPerRegion is too low for the rate.
+	// Overloaded is true if the run is Invalid only because the database did not serve the load. Either it
+	// committed nothing, or transactions were still unfinished long after the last answer. Or all clients of a
+	// region were busy, so that some arrivals of an open loop were never sent. Busy clients may also mean that
+	// clientsPerRegion is too low for the rate.
 	// +optional
 	Overloaded bool `json:"overloaded,omitempty"`
 	// LatencyMicroseconds is the latency of all transactions that were due, excluding aborted transactions.

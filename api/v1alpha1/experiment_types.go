@@ -97,9 +97,9 @@ type ExperimentSpec struct {
 	// +optional
 	AllowInvalid []string `json:"allowInvalid,omitempty"`
 
-	// Gate adds conditions for the success of an experiment on a cluster. By default, an experiment succeeds if its runs
-	// have results and its claims can be judged: a claim that does not hold is a finding, not a failure. With Claims, the
-	// experiment fails if a claim does not hold.
+	// Gate adds conditions for the success of an experiment on a cluster. By default, an experiment succeeds if its
+	// runs have results and its claims can be judged. A claim that does not hold is then a finding, not a failure.
+	// With Claims, the experiment fails if a claim does not hold.
 	// +optional
 	Gate Gate `json:"gate,omitempty"`
 }
@@ -191,9 +191,9 @@ type SweepParameter struct {
 	// +kubebuilder:validation:MaxItems=1000
 	// +required
 	Values []SweepValue `json:"values"`
-	// With lists fields that change in step with this field: at the n-th value of this field, each field of with has its
-	// own n-th value. An example is a rate that depends on the share of multi-home transactions. Fields of with add no
-	// points and do not appear in plots and claims.
+	// With lists fields that change in step with this field. At the n-th value of this field, each field of with
+	// has its own n-th value. An example is a rate that depends on the share of multi-home transactions. Fields of
+	// with add no points and do not appear in plots and claims.
 	// +listType=map
 	// +listMapKey=path
 	// +kubebuilder:validation:MaxItems=8
@@ -246,9 +246,9 @@ type RateSearch struct {
 	// +kubebuilder:default=5
 	// +optional
 	TolerancePercent int32 `json:"tolerancePercent,omitempty"`
-	// BestOf is the number of probes, each with a different seed, that decide by majority about the highest rate that
-	// succeeded and the lowest that failed. Probes that could no longer change the majority are omitted. With 1, each
-	// probe decides alone.
+	// BestOf is the number of probes, each with a different seed. They decide by majority about the highest rate
+	// that succeeded and the lowest rate that failed. Probes that could no longer change the majority are omitted.
+	// With 1, each probe decides alone.
 	// +kubebuilder:validation:Enum=1;3;5
 	// +kubebuilder:default=3
 	// +optional

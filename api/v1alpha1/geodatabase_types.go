@@ -341,8 +341,8 @@ type External struct {
 	// +kubebuilder:validation:MaxItems=32
 	// +required
 	Endpoints []ExternalEndpoint `json:"endpoints"`
-	// SecretRef names a Secret with the keys username and password, and optionally ca.crt. geobench run reads them from
-	// files (NAME/username and so on) in the folder that --secrets names.
+	// SecretRef names a Secret with the keys username, password and ca.crt (optional). The command geobench run
+	// reads them from files (NAME/username and so on) in the folder that --secrets names.
 	// +optional
 	SecretRef *LocalReference `json:"secretRef,omitempty"`
 	// Database is the name of the database to use.

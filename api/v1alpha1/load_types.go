@@ -186,8 +186,8 @@ type Retry struct {
 	// +kubebuilder:default=50
 	// +optional
 	Jitter int32 `json:"jitter"`
-	// Causes lists the causes of failure that are retried: Conflict (the concurrency control aborted the transaction) and
-	// Node (a node refused the transaction or could not be reached).
+	// Causes lists the causes of failure that are retried. Conflict means that the concurrency control aborted the
+	// transaction. Node means that a node refused the transaction or could not be reached.
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=2

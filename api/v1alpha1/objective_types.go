@@ -65,8 +65,8 @@ const (
 	// VerifyReadCommitted checks that no transaction in the recorded history read aborted or unfinished writes, and that
 	// the flow of information between transactions has no cycle.
 	VerifyReadCommitted Verification = "ReadCommitted"
-	// VerifySnapshotIsolation checks that each transaction read from a snapshot, which may be old, and that of concurrent
-	// transactions that wrote the same row only one committed.
+	// VerifySnapshotIsolation checks that each transaction read from a snapshot, which may be old. It also checks
+	// that only one of several concurrent transactions that wrote the same row committed.
 	VerifySnapshotIsolation Verification = "SnapshotIsolation"
 	// VerifySessionSnapshotIsolation checks snapshot isolation, and that a snapshot includes all earlier reads and writes
 	// of the same client.

@@ -8,11 +8,12 @@ import (
 // Pods configures a database whose program is not part of Geobench. Each region gets partitionsPerRegion x
 // replicasPerPartition pods of a StatefulSet, with stable names.
 //
-// In addition to env, the environment of the containers contains these variables: POD_NAME, POD_NAMESPACE and POD_IP;
-// GEOBENCH_DATABASE and GEOBENCH_REGION; GEOBENCH_REGIONS, the names of the regions in order, separated by commas;
-// GEOBENCH_REGION_INDEX and GEOBENCH_ORDINAL, the numbers of the region and of the pod within it, from 0;
-// GEOBENCH_HOST, the host name of the pod; and GEOBENCH_HOSTS, the host names of all pods by region and number,
-// separated by commas. $(NAME) in command, args and env expands to the variable NAME.
+// In addition to env, the environment of the containers contains these variables. POD_NAME, POD_NAMESPACE and POD_IP
+// identify the pod. GEOBENCH_DATABASE and GEOBENCH_REGION are the names of its database and its region.
+// GEOBENCH_REGIONS contains the names of the regions in order, separated by commas. GEOBENCH_REGION_INDEX and
+// GEOBENCH_ORDINAL are the numbers of the region and of the pod within it, from 0. GEOBENCH_HOST is the host name of
+// the pod. GEOBENCH_HOSTS contains the host names of all pods by region and number, separated by commas. $(NAME) in
+// command, args and env expands to the variable NAME.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.client) || !has(self.client.port) || self.ports.exists(p, p.port == self.client.port)",message="client.port is not one of ports: add it there, or choose one of them",fieldPath=".client"
 // +kubebuilder:validation:XValidation:rule="!has(self.ready) || !has(self.ready.http) || self.ports.exists(p, p.port == self.ready.http.port)",message="ready.http.port is not one of ports: add it there, or choose one of them",fieldPath=".ready"
@@ -115,11 +116,11 @@ type Role struct {
 	// +kubebuilder:validation:Maximum=32
 	// +optional
 	FirstRegions *int32 `json:"firstRegions,omitempty"`
-	// ServicePerPod gives each pod of the role a separate Service, with an address that stays the same when the pod is
-	// replaced. It is for databases that identify servers by IP address. GEOBENCH_HOST and all lists of hosts then
-	// contain the names of these Services. A program must advertise the address of its Service but listen on all
-	// addresses of its pod, because the pod does not have the Service's address. The emulation ChaosMesh does not support
-	// such pods.
+	// ServicePerPod gives each pod of the role a separate Service, with an address that stays the same when the pod
+	// is replaced. It is for databases that identify servers by IP address. GEOBENCH_HOST and all lists of hosts
+	// then contain the names of these Services. A program must advertise the address of its Service. It must listen
+	// on all addresses of its pod, because the pod does not have the Service's address. The emulation ChaosMesh
+	// does not support such pods.
 	// +optional
 	ServicePerPod bool `json:"servicePerPod,omitempty"`
 	// Resources of one pod; the default is the resources of the database.
@@ -139,10 +140,11 @@ type Role struct {
 	// +kubebuilder:validation:MaxItems=8
 	// +optional
 	Lists []HostList `json:"lists,omitempty"`
-	// Client marks this role as the role that clients connect to. The clients of a region connect to the role's first pod
-	// in that region or, if the region has none, to the first pod in the nearest region. status.endpoints lists the
-	// addresses. With secretRef, BenchmarkRuns can measure the database. As with pods.client, engine.name is then the
-	// name of the database's protocol, and engine.parameters are parameters of its clients.
+	// Client marks this role as the role that clients connect to. The clients of a region connect to the role's
+	// first pod in that region. If the region has no such pod, they connect to the first pod in the nearest region.
+	// status.endpoints lists the addresses. With secretRef, BenchmarkRuns can measure the database. As with
+	// pods.client, engine.name is then the name of the database's protocol, and engine.parameters are parameters of
+	// its clients.
 	// +optional
 	Client *RoleClient `json:"client,omitempty"`
 }

@@ -9,8 +9,8 @@ import (
 )
 
 // Quantile is a quantile of a latency in microseconds. It is an observed value, or a lower bound if the quantile falls
-// among transactions that were never answered. In JSON, a value is a number (105400), and a lower bound is a string (">
-// 140000"), so a reader that expects a number cannot take a bound for a value. The zero Quantile is the value 0.
+// among transactions that were never answered. In JSON, a value is a number (105400), and a lower bound is a string
+// ("> 140000"). So a reader that expects a number cannot mistake a bound for a value. The zero Quantile is the value 0.
 //
 // +kubebuilder:validation:Type=""
 // +kubebuilder:validation:XIntOrString

@@ -20,8 +20,8 @@ type TPCC struct {
 	// +kubebuilder:validation:MaxItems=16
 	// +optional
 	MixPhases []TPCCMix `json:"mixPhases,omitempty"`
-	// Dike contains the parameters of Dike's benchmark that are not in TPC-C (Qu et al., How Good is the Distributed
-	// Databases in Supporting Transaction Processing, 2022).
+	// Dike contains the parameters of Dike's benchmark that are not in TPC-C. The benchmark is from Qu et al., How
+	// Good is the Distributed Databases in Supporting Transaction Processing, 2022.
 	// +optional
 	Dike *TPCCDike `json:"dike,omitempty"`
 	// Remote sets the shares of transactions that use a remote warehouse, and the location of that warehouse.
@@ -29,8 +29,8 @@ type TPCC struct {
 	// +optional
 	Remote TPCCRemote `json:"remote,omitzero"`
 	// ByLastNamePercent is the share of payment and orderStatus transactions that find their customer by last name
-	// instead of number (clauses 2.5.1.2 and 2.6.1.2). For such a transaction, engines that must know all rows in advance
-	// first look them up.
+	// instead of number. In clauses 2.5.1.2 and 2.6.1.2 of TPC-C it is 60 percent. For such a transaction, engines
+	// that must know all rows in advance first look them up.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	// +kubebuilder:default=60
@@ -42,15 +42,15 @@ type TPCC struct {
 	// +kubebuilder:default=1
 	// +optional
 	RollbackPercent int32 `json:"rollbackPercent"`
-	// Districts is Any or Own. With Any, newOrder, payment and orderStatus choose one of the warehouse's ten districts at
-	// random (clause 2.4.1.2). With Own, they use the district of their terminal, as in BenchBase: with ten terminals per
-	// warehouse, no two concurrent orders use the same district.
+	// Districts is Any or Own. With Any, newOrder, payment and orderStatus choose one of the warehouse's ten
+	// districts at random, as in clause 2.4.1.2 of TPC-C. With Own, they use the district of their terminal, as in
+	// BenchBase. With ten terminals per warehouse, no two concurrent orders then use the same district.
 	// +kubebuilder:default=Any
 	// +optional
 	Districts TPCCDistricts `json:"districts,omitempty"`
-	// Warehouses is Own or Any. With Own, a terminal works at one warehouse of its region (clause 2.4.1.1). With Any,
-	// each transaction chooses one of all warehouses at random, as in Minerva's evaluation, so all regions use the same
-	// rows.
+	// Warehouses is Own or Any. With Own, a terminal works at one warehouse of its region, as in clause 2.4.1.1 of
+	// TPC-C. With Any, each transaction chooses one of all warehouses at random, as in Minerva's evaluation. All
+	// regions then use the same rows.
 	// +kubebuilder:default=Own
 	// +optional
 	Warehouses TPCCWarehouses `json:"warehouses,omitempty"`
@@ -210,8 +210,8 @@ type TPCCDike struct {
 // +kubebuilder:validation:XValidation:rule="[has(self.orderLinePercent), has(self.newOrderPercent), has(self.distributionRatioPercent)].filter(x, x).size() == 1",messageExpression="has(self.orderLinePercent) || has(self.newOrderPercent) ? 'several of orderLinePercent, newOrderPercent and distributionRatioPercent are set: keep one, which says how remote orders are counted' : 'orderLinePercent, newOrderPercent and distributionRatioPercent are all missing: set orderLinePercent (1 in TPC-C) or one of the others'"
 // +kubebuilder:validation:XValidation:rule="has(self.distributionRatioPercent) == has(self.distributionDegree)",messageExpression="has(self.distributionDegree) ? 'distributionDegree is set without distributionRatioPercent: set both, or neither' : 'distributionRatioPercent is set without distributionDegree: set both, or neither'"
 type TPCCRemote struct {
-	// OrderLinePercent is the share of order lines that a remote warehouse supplies; 1 in TPC-C (clause 2.4.1.5). With 1,
-	// about 10% of newOrder transactions have such a line.
+	// OrderLinePercent is the share of order lines that a remote warehouse supplies. The share in TPC-C is 1
+	// (clause 2.4.1.5). With 1, about 10% of newOrder transactions have such a line.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	// +optional
@@ -222,9 +222,9 @@ type TPCCRemote struct {
 	// +kubebuilder:validation:Maximum=100
 	// +optional
 	NewOrderPercent *int32 `json:"newOrderPercent,omitempty"`
-	// DistributionRatioPercent is the share of newOrder and stockLevel transactions that access several partitions:
-	// Dike's disRatio (section 4.2.1). All other transactions of these types use only their terminal's warehouse. It
-	// replaces orderLinePercent.
+	// DistributionRatioPercent is the share of newOrder and stockLevel transactions that access several partitions.
+	// It is disRatio in section 4.2.1 of the paper on Dike. All other transactions of these types use only their
+	// terminal's warehouse. It replaces orderLinePercent.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	// +optional

@@ -56,9 +56,9 @@ type SmallBank struct {
 	// +kubebuilder:default=0
 	// +optional
 	HotPercent int32 `json:"hotPercent"`
-	// HotSkew sets how hotPercent skews the choice. With Share, the default, hotPercent is the share of the draws that use
-	// NURand; the remaining draws are uniform. With Range, all draws use NURand of TPC-C (clause 2.1.6). Its constant A is
-	// then hotPercent of the customers, as in the code of SmallBank on Detock.
+	// HotSkew sets how hotPercent skews the choice. With Share, the default, hotPercent is the share of the draws
+	// that use NURand; the remaining draws are uniform. With Range, all draws use NURand, which clause 2.1.6 of
+	// TPC-C defines. Its constant A is then hotPercent of the customers, as in the code of SmallBank on Detock.
 	// +optional
 	HotSkew SmallBankHotSkew `json:"hotSkew,omitempty"`
 	// Lookups sets the home regions of the customers that multi-home transactions look up by name. With Local, the
@@ -231,9 +231,9 @@ type RMW struct {
 	// +kubebuilder:default=2
 	// +optional
 	HomesPerMultiHome int32 `json:"homesPerMultiHome,omitempty"`
-	// OtherHomesThetaPercent, if set, chooses the homes other than the client's by distance: the k-th nearest region, by
-	// declared round-trip time, has a probability proportional to 1 / k^theta. The value is theta in hundredths: 100 is
-	// Zipf's law. By default, all homes are equally likely.
+	// OtherHomesThetaPercent, if set, chooses the homes other than the client's home by distance. The k-th nearest
+	// region, by declared round-trip time, has a probability proportional to 1 / k^theta. The value is theta in
+	// hundredths: 100 is Zipf's law. By default, all homes are equally likely.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	// +optional
@@ -371,7 +371,7 @@ type RMWType struct {
 }
 
 // Micro reads and updates two items of 4 bytes in each transaction. A partition belongs to one region, like the groups
-// of servers in the paper: a database of two regions with two partitions each has four partitions.
+// of servers in the paper. So a database of two regions with two partitions each has four partitions.
 type Micro struct {
 	// ItemsPerPartition is the number of items in each partition of each region.
 	// +kubebuilder:validation:Minimum=2
@@ -388,8 +388,8 @@ type Micro struct {
 	GlobalPercent int32 `json:"globalPercent"`
 }
 
-// Social is a social network of users. Each user has a list of consumers (users who follow the user), a list of
-// producers (users whom the user follows) and the user's newest posts.
+// Social is a social network of users. Each user has a list of consumers, a list of producers and the user's newest
+// posts. Consumers are users who follow the user, and producers are users whom the user follows.
 //
 // +kubebuilder:validation:XValidation:rule="self.producersPerUser <= self.listLimit",messageExpression="'producersPerUser %d is more than listLimit (%d), the most that a list can hold'.format([self.producersPerUser, self.listLimit])",fieldPath=".producersPerUser"
 // +kubebuilder:validation:XValidation:rule="self.producersPerUser < self.usersPerPartition",messageExpression="'producersPerUser %d is not less than usersPerPartition (%d): a user follows others, each once'.format([self.producersPerUser, self.usersPerPartition])",fieldPath=".producersPerUser"

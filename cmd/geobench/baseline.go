@@ -22,8 +22,8 @@ type baselineSet struct {
 	kept map[string]*result.Document
 }
 
-// baselines finds the baselines of the plans' runs before any run starts. A baseline is the result that the flag names
-// or, for spec.baselineRef, the result of a run in the same manifests or of an earlier command with the same --save
+// baselines finds the baselines of the plans' runs before any run starts. A baseline is the result that the flag names.
+// For spec.baselineRef, it is the result of a run in the same manifests, or of an earlier command with the same --save
 // folder.
 func baselines(cmd *cobra.Command, plans []*plan.Plan, flag, save string) (*baselineSet, error) {
 	b := &baselineSet{names: map[string]string{}, kept: map[string]*result.Document{}}

@@ -1,5 +1,5 @@
-// Command geobench contains all of Geobench in one binary: commands that run in pods (operator, node, worker), and
-// commands for users (run, simulate, verify, validate, compare, show).
+// Command geobench contains all of Geobench in one binary. The commands operator, node and worker run in pods. The
+// commands run, simulate, verify, validate, compare and show are for users.
 package main
 
 import (

@@ -121,10 +121,10 @@ func (o *operatorOptions) run(cmd *cobra.Command) error {
 	return mgr.Start(cmd.Context())
 }
 
-// leaveRoom reserves a tenth of the Go runtime's memory limit (GOMEMLIMIT) for memory outside the runtime's control,
-// because the chart can only set the limit to the container's limit. Unless GOGC is set, it also starts a garbage
-// collection once the heap has grown by half. A burst of work then needs half as much additional memory, and leaves a
-// less fragmented heap.
+// leaveRoom reserves a tenth of the Go runtime's memory limit (GOMEMLIMIT) for memory outside the runtime's control.
+// The chart cannot do this: it can only set the limit to the container's limit. Unless GOGC is set, it also starts a
+// garbage collection once the heap has grown by half. A burst of work then needs half as much additional memory, and
+// leaves a less fragmented heap.
 func leaveRoom() {
 	if limit := debug.SetMemoryLimit(-1); limit < math.MaxInt64 {
 		debug.SetMemoryLimit(limit / 10 * 9)

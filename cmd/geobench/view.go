@@ -127,8 +127,8 @@ func (v *view) show(p inprocess.Progress) {
 // end removes the progress from the terminal.
 func (v *view) end() { v.close() }
 
-// follower formats the progress of a run: its stage and remaining time, the throughput and latency of each region since
-// the previous update, and the current faults.
+// follower formats the progress of a run. The progress contains the stage, the remaining time and the current faults,
+// and each region's throughput and latency since the previous update.
 type follower struct {
 	name    string
 	regions []string

@@ -368,8 +368,8 @@ func attempts() map[string]attempt {
 	return all
 }
 
-// TestPolicies checks with a real API server that the roles of config/rbac alone would permit harmful actions, that the
-// policies refuse these actions, and that the policies accept the operator's real objects.
+// TestPolicies checks the policies with a real API server. The roles of config/rbac alone would permit harmful actions.
+// The policies must refuse these actions and accept the operator's real objects.
 func TestPolicies(t *testing.T) {
 	c := startCluster(t)
 	c.create(t, operatorsRights(t)...)

@@ -47,8 +47,8 @@ func runOf(change func(*v1alpha1.Load)) *v1alpha1.BenchmarkRun {
 	return r
 }
 
-// TestTenants checks that the manifests of a tenant are limited to three regions, six pods, two workers per region, two
-// minutes, images from two repositories, and certain endpoints of external databases.
+// TestTenants checks the limits of a tenant's manifests: three regions, six pods, two workers per region, and two
+// minutes. Images must come from two repositories, and only certain endpoints of external databases are allowed.
 func TestTenants(t *testing.T) {
 	c := startCluster(t)
 	c.create(t, operatorsRights(t)...)

@@ -1,4 +1,4 @@
-// Package background runs work that takes too long for a reconciliation: loading a data set, fetching and checking a
+// Package background runs work that takes too long for a reconciliation. Examples are loading a data set, checking a
 // history, or reading the results of thousands of points. A controller starts a job, polls its outcome in each
 // reconciliation, and is woken up when the job has finished. A job ends with its operator. The next operator starts it
 // again, so a job must be idempotent.

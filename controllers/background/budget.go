@@ -7,9 +7,9 @@ import (
 )
 
 // Budget is a resource that jobs of one kind share: a number of concurrent jobs, or bytes of memory. A job waits until
-// its share is free. Namespaces take turns: the next share goes to the namespace with the least recent turn, and within
-// a namespace to the job that has waited longest. So a tenant with many jobs delays another tenant's jobs by at most
-// one of its jobs.
+// its share is free. Namespaces take turns: the next share goes to the namespace with the least recent turn. Within a
+// namespace, it goes to the job that has waited longest. So a tenant with many jobs delays another tenant's jobs by at
+// most one of its jobs.
 type Budget struct {
 	size, each int64
 

@@ -46,7 +46,7 @@ func object(name string, records ...map[string]any) *unstructured.Unstructured {
 }
 
 // The effect of an object on a pod lasts from its injection to its end. The effect starts at the injection time in the
-// record of the object, or else at the time at which the log first saw the effect.
+// object's record. Without such a time, it starts when the log first saw the effect.
 func TestEffects(t *testing.T) {
 	const yes, no = "Injected", "Not Injected"
 	type step struct {

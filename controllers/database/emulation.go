@@ -119,8 +119,8 @@ func Prepare(b emulation.Backend, db *v1alpha1.GeoDatabase, t *geo.Topology, reg
 	b.Prepare(emulation.NewNetwork(db.Namespace, db.Name, string(db.UID), t), region, pod)
 }
 
-// holdForRelease adds a finalizer to a database whose network Chaos Mesh emulates, so that the database is not deleted
-// before the effects of Chaos Mesh on its pods are removed.
+// holdForRelease adds a finalizer to a database whose network Chaos Mesh emulates. The database is then deleted only
+// after the effects of Chaos Mesh on its pods are removed.
 func (s *scope) holdForRelease(ctx context.Context) error {
 	if s.current.Emulation() != v1alpha1.EmulationChaosMesh || controllerutil.ContainsFinalizer(s.db, kube.Finalizer) {
 		return nil

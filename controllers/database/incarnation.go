@@ -36,7 +36,7 @@ const (
 )
 
 // Incarnation is a set of nodes that read the same topology ConfigMap. The ConfigMap is immutable, and its name
-// contains the names of the database and of the incarnation, so a pod can never read the topology of another
+// contains the names of the database and of the incarnation. So a pod can never read the topology of another
 // incarnation.
 type Incarnation struct {
 	// sequence counts the incarnations of the database from 1. The incarnation with the highest sequence is the current
@@ -58,8 +58,8 @@ type Incarnation struct {
 	Foreign bool
 }
 
-// ID returns the name of the incarnation. It contains a hash of the database's UID, so that nodes of a deleted database
-// with the same name are never mistaken for nodes of this database.
+// ID returns the name of the incarnation. It contains a hash of the database's UID. So nodes of a deleted database with
+// the same name are never mistaken for nodes of this database.
 func (i *Incarnation) ID() string { return i.Database.Incarnation }
 
 // Emulation returns the backend that emulates this incarnation's network.

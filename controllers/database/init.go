@@ -221,8 +221,8 @@ func (s *scope) lastWords(ctx context.Context, job *batchv1.Job) (string, error)
 	return "", nil
 }
 
-// masked returns the output of a step without the values of Secrets in the environment of its role, because a user who
-// may read conditions does not necessarily have the right to read Secrets.
+// masked returns the output of a step without the values of Secrets in the environment of its role. A user who may read
+// conditions does not necessarily have the right to read Secrets.
 func (s *scope) masked(ctx context.Context, step, said string) (string, error) {
 	i := slices.IndexFunc(s.db.Spec.Init, func(x v1alpha1.InitStep) bool { return x.Name == step })
 	if i < 0 || said == "" {

@@ -191,7 +191,7 @@ func OwnPorts() []corev1.ContainerPort {
 	}
 }
 
-// OwnContainer completes a container that runs Geobench's own program: it restricts the container's rights, and mounts
+// OwnContainer completes a container that runs Geobench's own program. It restricts the container's rights, and mounts
 // the pod's configuration at ConfigFolder and its credentials at identity.DefaultFolder.
 func OwnContainer(c corev1.Container) corev1.Container {
 	c.ImagePullPolicy = corev1.PullIfNotPresent
@@ -252,10 +252,10 @@ func OwnResources(r corev1.ResourceRequirements) corev1.ResourceRequirements {
 	return out
 }
 
-// GoRuntime returns the environment that sets the number of processors and the memory of a Geobench program, so that
-// they do not depend on the machine. The number of processors is the user's CPU limit or request, rounded up, and one
-// by default. With more processors, nodes that share a machine would need more CPU for the same work. The garbage
-// collector works harder when the program approaches its memory limit.
+// GoRuntime returns the environment that sets the number of processors and the memory of a Geobench program. The two
+// numbers then do not depend on the machine. The number of processors is the user's CPU limit or request, rounded up,
+// and one by default. With more processors, nodes that share a machine would need more CPU for the same work. The
+// garbage collector works harder when the program approaches its memory limit.
 func GoRuntime(r corev1.ResourceRequirements) []corev1.EnvVar {
 	cpu := r.Limits.Cpu()
 	if cpu.IsZero() {

@@ -180,8 +180,8 @@ func resolveParameters(abilities check.Abilities, db *v1alpha1.GeoDatabase) (map
 	return params, nil
 }
 
-// nodeAddresses returns the addresses of the nodes of db, in the order of geo.NodeID. Pod names are stable, so the
-// addresses stay valid when pods are replaced. If the roles of a database give some regions fewer pods than others,
+// nodeAddresses returns the addresses of the nodes of db, in the order of geo.NodeID values. Pod names are stable, so
+// the addresses stay valid when pods are replaced. If the roles of a database give some regions fewer pods than others,
 // these regions have entries without addresses.
 func nodeAddresses(db *v1alpha1.GeoDatabase) []deploy.Node {
 	var nodes []deploy.Node

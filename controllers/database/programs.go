@@ -38,8 +38,8 @@ func programOf(db *v1alpha1.GeoDatabase, role *v1alpha1.Role) *v1alpha1.Program 
 	return nil
 }
 
-// podServicePorts returns the Service ports of a program. They are marked as TCP: a mesh that detects the protocol
-// would wait for the client to send first, but in some protocols the server sends first.
+// podServicePorts returns the Service ports of a program. They are marked as TCP, because a mesh that detects the
+// protocol would wait for the client to send first. In some protocols the server sends first.
 func podServicePorts(p *v1alpha1.Program) []corev1.ServicePort {
 	var out []corev1.ServicePort
 	for _, port := range p.Ports {

@@ -264,7 +264,7 @@ func TestStepFails(t *testing.T) {
 	}
 }
 
-// A database that is deleted while a step is running leaves no objects: it owns all objects that were created for it,
+// A database that is deleted while a step is running leaves no objects. It owns all objects that were created for it,
 // and no more are created.
 func TestDeletedWhileAStepRuns(t *testing.T) {
 	t.Parallel()

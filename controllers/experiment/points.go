@@ -64,8 +64,8 @@ func (s *scope) restore(ctx context.Context) error {
 	return nil
 }
 
-// sweepUp deletes runs that are no longer in the spec or falsely claim to belong to the experiment, and databases that
-// no point needs any longer.
+// sweepUp deletes runs that are no longer in the spec or falsely claim to belong to the experiment. It also deletes
+// databases that no point needs any longer.
 func (s *scope) sweepUp(ctx context.Context) error {
 	runs := s.schedule.strayRuns
 	for _, p := range s.schedule.all() {

@@ -79,8 +79,8 @@ const (
 )
 
 // strip removes data that no code reads: managed fields, and annotations of other components. It also removes oversized
-// annotations, because users that may write objects can give them the operator's label and make them as large as the
-// API server accepts.
+// annotations. Users that may write objects can give the objects the operator's label and make them as large as the API
+// server accepts.
 func strip(obj any) (any, error) {
 	if m, ok := obj.(metav1.Object); ok {
 		m.SetManagedFields(nil)

@@ -64,7 +64,7 @@ func InitName(db *v1alpha1.GeoDatabase, incarnation, step string) string {
 func NewExecution() string { return strings.ToLower(rand.Text()[:16]) }
 
 // Attempt returns an identifier of one execution of a run, for names, labels and seals. A run that is set back to an
-// earlier spec.runID is a new attempt, so it accepts neither leftovers of the earlier attempt nor objects that a user
+// earlier spec.runID is a new attempt. So it accepts neither leftovers of the earlier attempt nor objects that a user
 // restores.
 func Attempt(run *v1alpha1.BenchmarkRun) string {
 	of := []string{string(run.UID), run.Status.RunID}

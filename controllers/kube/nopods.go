@@ -12,7 +12,7 @@ import (
 
 // +kubebuilder:rbac:groups="",resources=events,verbs=list
 
-// NoPods returns the reason why the cluster creates no pods for a StatefulSet or a Job, for example a quota, a
+// NoPods returns the reason why the cluster creates no pods for a StatefulSet or a Job. Examples are a quota, a
 // LimitRange below a request, or an admission policy. Only events contain the reason. It returns "" if there is no such
 // event, or if the operator may not list events.
 func NoPods(ctx context.Context, live client.Reader, kind, namespace, name string) string {

@@ -76,16 +76,16 @@ type Proxies interface {
 	Counters(ctx context.Context, addr, path string, read func(io.Reader) error) error
 }
 
-// bound is the maximum size of an answer. An attacker with a pod's credentials can send any answer, and a small text
-// with many values becomes a large list: an empty object of three bytes occupies a hundred bytes of memory.
+// bound is the maximum size of an answer. An attacker with a pod's credentials can send any answer. A small text with
+// many values becomes a large list: an empty object of three bytes occupies a hundred bytes of memory.
 type bound struct{ bytes, values int }
 
 var (
 	// small bounds answers that hold only a few numbers.
 	small = bound{64 << 10, 1000}
-	// statusBound has room for a histogram for each of 32 regions, for the names of all shards, and for two lists of
-	// nodes: the nodes from which a node is cut off, and the lost nodes. Each list may contain all 16,384 nodes of the
-	// largest layout.
+	// statusBound has room for a histogram for each of 32 regions, for the names of all shards, and for two lists
+	// of nodes. The lists contain the nodes from which a node is cut off, and the lost nodes. Each list may contain
+	// all 16,384 nodes of the largest layout.
 	statusBound = bound{512 << 10, 40_000}
 	// listBound has room for a full log: admin.MaxLogValues, and the periods in which links were too fast.
 	listBound = bound{3 << 20, 64_000}
@@ -285,8 +285,8 @@ func (c *httpNodes) History(ctx context.Context, addr string) (io.ReadCloser, er
 // clockProbes is the number of readings of a clock. The reading with the fastest answer is the most accurate.
 const clockProbes = 8
 
-// Clock reads a clock by the method of F. Cristian (Probabilistic clock synchronization, 1989): the answer was correct
-// at some time between the request and its arrival.
+// Clock reads a clock by the method of F. Cristian (Probabilistic clock synchronization, 1989). The answer was correct
+// at some time between the sending of the request and the arrival of the answer.
 func (c *httpNodes) Clock(ctx context.Context, addr string) (Clock, error) {
 	ctx, cancel := context.WithTimeout(ctx, NodeTimeout)
 	defer cancel()

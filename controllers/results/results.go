@@ -74,8 +74,8 @@ func Read(run *v1alpha1.BenchmarkRun, cm *corev1.ConfigMap) (*result.Document, e
 	return doc, nil
 }
 
-// The keys of a report ConfigMap: the claims and figures as JSON, or gzipped if they would not fit, and as tables in
-// plain text if there is room.
+// The keys of a report ConfigMap. It contains the claims and figures as JSON, which is gzipped if it would not fit. If
+// there is room, it also contains them as tables in plain text.
 const (
 	ReportKey     = "report.json"
 	ReportKeyGzip = "report.json.gz"

@@ -47,7 +47,7 @@ func onTime(t *testing.T, f *result.Fault, tolerance time.Duration) {
 	}
 }
 
-// Nodes and sidecars start and stop their faults themselves, so the faults are on time even if the operator is busy or
+// Nodes and sidecars start and stop their faults themselves. So the faults are on time even if the operator is busy or
 // the API server is unavailable.
 func TestFaultsKeepTheirTimeWithoutTheOperator(t *testing.T) {
 	const cut = "[{name: cut, at: 15s, duration: 10s, networkPartition: {from: {regions: [us-west-2]}}}]"
@@ -328,8 +328,8 @@ func TestSidecarsOfPodsThatAreShutDown(t *testing.T) {
 	}
 }
 
-// Any user who may create Chaos Mesh objects, in any namespace, can disturb the pods of a run, and can delete the
-// objects before the operator lists them.
+// Any user who may create Chaos Mesh objects, in any namespace, can disturb the pods of a run. The user can also delete
+// the objects before the operator lists them.
 func TestStrangersChaos(t *testing.T) {
 	stranger := func(w *worldtest.World, kind string, pods ...string) *unstructured.Unstructured {
 		var of []any

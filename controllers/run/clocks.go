@@ -26,8 +26,8 @@ const (
 )
 
 // noteClocks measures the clocks of all workers and stores them under key, unless this was done before. Workers use
-// their own clocks to start at a time of the operator's clock, so the run ends if a worker's clock differs too much
-// from it. The error names a worker that did not answer.
+// their own clocks to start at a time of the operator's clock. So the run ends if a worker's clock differs too much
+// from the operator's clock. The error names a worker that did not answer.
 func (s *scope) noteClocks(ctx context.Context, key string) error {
 	var clocks []result.Clock
 	// Each key is measured only once: a restarted operator must not replace an earlier reading with a later one.

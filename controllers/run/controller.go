@@ -67,9 +67,9 @@ type Reconciler struct {
 	// Wait blocks for duration d or until ctx is done.
 	Wait func(ctx context.Context, d time.Duration) error
 
-	// reading is held while the reports of a run are in memory, so that only one run's reports are in memory at a time:
-	// workers determine the size of their reports, up to a bound. The lock is released once the reports are merged. No
-	// reconciliation blocks on it.
+	// reading is held while the reports of a run are in memory, so that only one run's reports are in memory at a
+	// time. Workers determine the size of their reports, up to a bound. The lock is released once the reports are
+	// merged. No reconciliation blocks on it.
 	reading sync.Mutex
 	// memory maps the name of a run to its *remembered.
 	memory sync.Map

@@ -26,9 +26,9 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// For each run, a database of pods with a client has a steward: a Job with one pod in the region that the clients
-// connect to. It loads and audits the data, which nodes of Geobench's own engines do themselves (package dataagent).
-// The steward exists from stage Load on.
+// For each run, a database of pods with a client has a steward. The steward is a Job with one pod in the region that
+// the clients connect to. It loads and audits the data, which nodes of Geobench's own engines do themselves (package
+// dataagent). The steward exists from stage Load on.
 
 // noteTarget is the key of the note with the steward's description of the database.
 const noteTarget = "target.json.gz"

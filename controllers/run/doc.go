@@ -1,10 +1,10 @@
 // Package run reconciles BenchmarkRuns: it moves each run through its stages.
 //
 // A stage is a row of the table in stages.go: its step, the condition that it waits for, and its deadline. The step of
-// each stage is in the file named after the stage (preflight.go ... evaluate.go). Further deadlines are in
-// deadlines.go, events in events.go, and the removal of a run's objects in cleanup.go. queue.go orders the runs that
-// wait for a database, and tests.go runs the functional tests of a run. background.go starts background jobs, and
-// cache.go caches data that need not be read again while a run is measured.
+// each stage is in the file named after the stage, for example preflight.go for Preflight. Further deadlines are in
+// deadlines.go, events in events.go, and the removal of a run's objects in cleanup.go. The file queue.go orders the
+// runs that wait for a database, and tests.go runs the functional tests of a run. The file background.go starts
+// background jobs, and cache.go caches data that need not be read again while a run is measured.
 //
 // faults.go drives the fault timeline of a run. An injector instructs nodes, sidecars, Chaos Mesh and Kubernetes
 // (fault_injector.go, fault_chaos.go) and reads their logs (fault_logs.go). tamper.go detects effects of foreign Chaos

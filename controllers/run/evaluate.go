@@ -356,8 +356,8 @@ func (s *scope) gather(ctx context.Context, f *judge.Facts) error {
 	return nil
 }
 
-// gaps returns the periods of the measured windows in which the emulated network was incomplete: a replaced pod ran
-// before its links were in place, or Chaos Mesh recreated links for a fault, which removes them for a moment.
+// gaps returns the periods of the measured windows in which the emulated network was incomplete. Either a replaced pod
+// ran before its links were in place, or Chaos Mesh recreated links for a fault, which removes them for a moment.
 func (s *scope) gaps(tl *fault.Timeline) (out []result.Gap) {
 	schedule := load.PlanOf(s.run.Spec.Load, 0)
 	add := func(from, to time.Duration, cause, fault string) { // relative to the start of the first warm-up
@@ -394,7 +394,7 @@ func (s *scope) gaps(tl *fault.Timeline) (out []result.Gap) {
 	return out
 }
 
-// loadedRoundTrips returns the counters of after with the round trips of end: when the last transaction has finished,
+// loadedRoundTrips returns the counters of after with the round trips of end. When the last transaction has finished,
 // nodes have already discarded the round trips that they measured under load.
 func loadedRoundTrips(after, end *snapshot) *snapshot {
 	for i := range after.Nodes {

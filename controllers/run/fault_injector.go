@@ -99,9 +99,9 @@ func (in *clusterInjector) Roles(context.Context) (fault.Roles, error) {
 // errNotWritten means that the targets of a fault are not in the stored status yet.
 var errNotWritten = errors.New("its targets are being written down")
 
-// Setup implements fault.Injector. It selects the injector of the fault, records the processes that a kill must stop,
-// and sends the schedule to injectors that start and stop faults themselves. They receive it only once the status
-// contains the fault, because the database's reconciliation uses the status.
+// Setup implements fault.Injector. It selects the injector of the fault and records the processes that a kill must
+// stop. It also sends the schedule to injectors that start and stop faults themselves. They receive it only once the
+// status contains the fault, because the database's reconciliation uses the status.
 func (in *clusterInjector) Setup(ctx context.Context, l *fault.Life) error {
 	l.Injector = string(injectorOf(l.Fault, in.current.Emulation(), in.run.Spec.FaultInjection))
 	if !l.Fault.Kills() {
@@ -237,9 +237,9 @@ var errBeforeItsTime = errors.New("its time has not come")
 // errKillsInTime means that a background job deletes the pods. The job wakes up the run when it is done.
 var errKillsInTime = errors.New("its pods are being deleted")
 
-// kill deletes the pods of a kill fault at the planned time, in a background job, so that no reconciliation blocks
-// until that time and no slow reconciliation delays the kill. It returns the time of the deletion, relative to the
-// start of measuring.
+// kill deletes the pods of a kill fault at the planned time, in a background job. So no reconciliation blocks until
+// that time, and no slow reconciliation delays the kill. It returns the time of the deletion, relative to the start of
+// measuring.
 func (in *clusterInjector) kill(l *fault.Life) (at time.Duration, err error) {
 	key := in.job("kill " + l.Fault.Name)
 	at, state, err := background.Outcome[time.Duration](in.Jobs, key)
@@ -262,7 +262,7 @@ func (in *clusterInjector) kill(l *fault.Life) (at time.Duration, err error) {
 	return 0, errKillsInTime
 }
 
-// marked returns the pods that a fault kills, excluding those that have already been replaced.
+// marked returns the pods that a fault kills, excluding pods that have already been replaced.
 func (in *clusterInjector) marked(l *fault.Life) (pods []*corev1.Pod) {
 	for i, id := range l.Targets.From {
 		uid, _, _ := strings.Cut(l.Marks[i], "/")
@@ -402,8 +402,8 @@ func (in *clusterInjector) orWithoutChaos(l *fault.Life, err error) error {
 	return nil
 }
 
-// lease returns the time after which Chaos Mesh removes the current faults on its own if no operator does: faultLease
-// after the planned end of the last of them.
+// lease returns the time after which Chaos Mesh removes the current faults on its own if no operator does. The time is
+// faultLease after the planned end of the last of these faults.
 func (in *clusterInjector) lease() time.Duration {
 	d := faultLease
 	for _, l := range in.timeline.Lives {
@@ -453,7 +453,7 @@ func (in *clusterInjector) applyNodes(ctx context.Context) error {
 }
 
 // tell sends agendas to the given nodes, with times converted to each node's clock. An agenda also contains the planned
-// losses of other nodes, so a node learns of a loss at the time of the kill even if the operator is unavailable.
+// losses of other nodes. So a node learns of a loss at the time of the kill even if the operator is unavailable.
 // Programs detect losses themselves, and the probes next to them accept no instructions.
 func (in *clusterInjector) tell(ctx context.Context, nodes []geo.NodeID) error {
 	if in.db.Spec.RunsPrograms() {

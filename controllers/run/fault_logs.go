@@ -165,8 +165,8 @@ func sidecarTrack(pod string, config *wan.Config, log *wan.Log, plan []fault.Pla
 	return tr
 }
 
-// deviations returns the disturbances of nodes and links in the measured windows that are not in the plan, and the
-// periods in which links were too fast. It also sets the actual times of the timeline's faults.
+// deviations returns the disturbances of nodes and links in the measured windows that are not in the plan. It also
+// returns the periods in which links were too fast. In addition, it sets the actual times of the timeline's faults.
 func (in *clusterInjector) deviations(ctx context.Context) ([]fault.Deviation, []fault.FastLink, error) {
 	if err := in.readLogs(ctx); err != nil {
 		return nil, nil, err

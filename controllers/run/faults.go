@@ -24,7 +24,8 @@ import (
 )
 
 // playFaults takes the next step of each fault that is due. over is true if no fault is left. Each change of state is
-// written to the status before any action of the new state, so a new operator can continue if this one is killed.
+// written to the status before any action of the new state. So a new operator can continue if the current operator is
+// killed.
 func (s *scope) playFaults(ctx context.Context) (over bool, err error) {
 	in := s.injector()
 	if in == nil {
@@ -92,7 +93,7 @@ func (s *scope) actedOn(id geo.NodeID) bool {
 	return slices.ContainsFunc(tl.Hits(id), func(i fault.Interval) bool { return i.From <= now && now <= i.To })
 }
 
-// explained reports whether a fault of the run explains the last exit of a container of the node: the fault affected
+// explained reports whether a fault of the run explains the last exit of a container of the node. Such a fault affected
 // the node at the time of the exit. A fault that had already ended explains nothing.
 func (s *scope) explained(n *database.Node) bool {
 	// Without the time of the exit, only a fault that is active now can explain it.

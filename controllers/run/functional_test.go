@@ -341,7 +341,7 @@ func TestNameOfATestIsTaken(t *testing.T) {
 	}
 }
 
-// A run with another spec does not count as a functional test, whatever owner it names: the operator replaces it with a
+// A run with another spec does not count as a functional test, whatever owner it names. The operator replaces it with a
 // run of the test. If the run does not have the operator's label, the operator leaves it alone.
 func TestForgedTestDoesNotCount(t *testing.T) {
 	for name, labelled := range map[string]bool{"labelled": true, "plain": false} {

@@ -62,8 +62,8 @@ func TestConfigurationIsEditedBeforeARun(t *testing.T) {
 	}
 }
 
-// An edit of a configuration during a run makes the run Invalid: the files in the pods change, and it is unknown which
-// programs read them. A write that changes nothing does not.
+// An edit of a configuration during a run makes the run Invalid. The files in the pods change, and it is unknown which
+// programs read them. After a write that changes nothing, the run stays valid.
 func TestConfigurationIsEditedDuringARun(t *testing.T) {
 	for name, tt := range map[string]struct {
 		attack func(w *worldtest.World)

@@ -63,8 +63,8 @@ func (r *Reconciler) waitInQueue(ctx context.Context, name types.NamespacedName)
 		}
 		s.begin()
 	}
-	// The status of a waiting run is written when the wait starts and when only one run is left ahead, not at each change
-	// of the queue.
+	// The status of a waiting run is written when the wait starts and when only one run is left ahead. Other
+	// changes of the queue cause no write.
 	if !queued(run) || len(ahead) == 1 {
 		s.queue(ahead)
 	}
@@ -165,8 +165,9 @@ func byAge(a, b *v1alpha1.BenchmarkRun) int {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 }
 
-// wakesUp returns the runs to reconcile after a change of a database, or of another run on it: the run that uses the
-// database, all runs that are not waiting for their turn, and the first waiting run if the database is free.
+// wakesUp returns the runs to reconcile after a change of a database, or of another run on it. These are the run that
+// uses the database and all runs that are not waiting for their turn. If the database is free, the first waiting run is
+// included.
 func (r *Reconciler) wakesUp(ctx context.Context, db *v1alpha1.GeoDatabase) (out []reconcile.Request) {
 	runs, err := contenders(ctx, r.Client, db)
 	if err != nil {

@@ -21,10 +21,10 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// ways returns the objects that determine which connections the pods of a run can make, and where they lead: the
-// Services of its database and the NetworkPolicies that select its pods, whoever created them. The value of each entry
-// changes with every write, even a write of the same contents. all also includes the remaining NetworkPolicies of the
-// namespace, because a policy may select no pod while a fault has killed its pods.
+// ways returns the objects that determine which connections the pods of a run can make, and where they lead. These are
+// the Services of its database and the NetworkPolicies that select its pods, independent of their creators. The value
+// of each entry changes with every write, even a write of the same contents. all also includes the remaining
+// NetworkPolicies of the namespace, because a policy may select no pod while a fault has killed its pods.
 func (s *scope) ways(ctx context.Context) (ways, all map[string]string, err error) {
 	ways = map[string]string{}
 	services, err := s.services(ctx)
@@ -66,8 +66,8 @@ func (s *scope) services(ctx context.Context) ([]corev1.Service, error) {
 	return list.Items, err
 }
 
-// rerouted returns an error that ends the run if an object that ways returns was written after the start, or if
-// connections to the database are diverted.
+// rerouted returns an error that ends the run in two cases. Either an object that ways returns was written after the
+// start, or connections to the database are diverted.
 func (s *scope) rerouted(ctx context.Context, before *snapshot) error {
 	// After the last window, a changed route can no longer affect measurements.
 	if before == nil || before.Ways == nil || s.atLeast(v1alpha1.StageRecover) {
@@ -93,7 +93,7 @@ func (s *scope) rerouted(ctx context.Context, before *snapshot) error {
 }
 
 // ledElsewhere returns an error that ends the run if an EndpointSlice that is not managed by Kubernetes adds addresses
-// to a Service of the database: connections would also go to these addresses.
+// to a Service of the database. Connections would also go to these addresses.
 func (s *scope) ledElsewhere(ctx context.Context) error {
 	services, err := s.services(ctx)
 	if err != nil || len(services) == 0 {
@@ -103,8 +103,8 @@ func (s *scope) ledElsewhere(ctx context.Context) error {
 	for i := range services {
 		names = append(names, services[i].Name)
 	}
-	// Slices that name this controller as their manager need no check: the controller deletes those that it did not
-	// create.
+	// Slices that name this controller as their manager need no check: the controller deletes slices that it did
+	// not create.
 	const controller = "endpointslice-controller.k8s.io"
 	of, err := labels.NewRequirement(discoveryv1.LabelServiceName, selection.In, names)
 	if err != nil {

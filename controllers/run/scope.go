@@ -25,8 +25,8 @@ type scope struct {
 	run *v1alpha1.BenchmarkRun
 	// before is the run as it was read from the API server.
 	before *v1alpha1.BenchmarkRun
-	// db and current are set by checkDatabase: db from stage Provision on (in Preflight it is nil if the database does
-	// not exist), current from stage Load on.
+	// db and current are set by checkDatabase, db from stage Provision on and current from stage Load on. In
+	// Preflight, db is nil if the database does not exist.
 	db      *v1alpha1.GeoDatabase
 	current *database.Incarnation
 	// declared is the spec of db in the API server. The spec in db itself may be rendered.

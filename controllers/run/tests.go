@@ -22,7 +22,7 @@ import (
 )
 
 // A run with spec.functionalTests starts once all of these tests have passed. Each test is a BenchmarkRun that the run
-// owns and that goes through all stages like any other run, with the same deadlines, stewards, results and handling of
+// owns. It goes through all stages like any other run, with the same deadlines, stewards, results and handling of
 // operator restarts. The tests are created one after another when it is the run's turn. They are directly ahead of the
 // run in the queue, so no other run starts in between.
 
@@ -187,7 +187,7 @@ func (s *scope) ownTest(ctx context.Context, name string) (*v1alpha1.BenchmarkRu
 	return test, nil
 }
 
-// endTests stops the functional tests of the run: it cancels them, suspends them if the run is held, or deletes them if
+// endTests stops the functional tests of the run. It cancels them, suspends them if the run is held, or deletes them if
 // everything must be deleted. It returns the name of a test that remains, or "".
 func (s *scope) endTests(ctx context.Context, everything bool) (left string, err error) {
 	for _, name := range testNames(s.run) {

@@ -58,8 +58,9 @@ func regionRunLabels(run *v1alpha1.BenchmarkRun, region, role string) map[string
 	return kube.WithLabel(kube.WithLabel(kube.RunLabels(run, role), kube.LabelRegion, region), kube.LabelDatabase, run.Spec.DatabaseRef.Name)
 }
 
-// buildWorkerObjects returns the objects for the workers of a region, in the order of creation: their configuration,
-// the ConfigMaps through which they communicate with the operator, the right to access only these, and their Job.
+// buildWorkerObjects returns the objects for the workers of a region, in the order of creation. These are their
+// configuration, the ConfigMaps through which they communicate with the operator, the right to access only these
+// ConfigMaps, and their Job.
 func buildWorkerObjects(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, region *v1alpha1.Region, w *deploy.Worker, image string, lifetime time.Duration) ([]client.Object, error) {
 	config, err := json.Marshal(w)
 	if err != nil {
@@ -416,8 +417,8 @@ func mostReportValues(run *v1alpha1.BenchmarkRun, workers int) int {
 	return others + workers*int(l.Repetitions)*seconds*each
 }
 
-// readReports reads the reports of all workers. A report ends the run if its worker did not write it, or wrote it for a
-// configuration or a start time other than those of the run.
+// readReports reads the reports of all workers. A report ends the run if its worker did not write it. It also ends the
+// run if its configuration or start time is different from the run's.
 func (s *scope) readReports(ctx context.Context, workers []workerState) ([]*result.Report, error) {
 	authority, err := s.Credentials.Authority(ctx)
 	if err != nil {

@@ -59,8 +59,8 @@ type FakeNode struct {
 	Periods, Throttled int64
 	// Ahead is the time by which its clock is ahead of the operator's clock.
 	Ahead time.Duration
-	// Zero is the time at which its monotonic clock was 0. agenda is the agenda that it last received, told the time of
-	// receipt, and taken the number of steps that it has taken.
+	// Zero is the time at which its monotonic clock was 0. The field agenda is the agenda that it last received,
+	// with the time of receipt in told. The field taken is the number of steps that it has taken.
 	Zero   time.Time
 	agenda admin.Agenda
 	taken  int

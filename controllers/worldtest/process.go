@@ -34,7 +34,7 @@ const OperatorVariable = "GEOBENCH_OPERATOR"
 var loopbacks atomic.Int32
 
 // OnLoopback gives the pods of the simulated cluster addresses of this machine, where they answer the operator over the
-// network, and makes the simulated clock follow real time. The simulated nodes determine the answers, unless answer
+// network. It also makes the simulated clock follow real time. The simulated nodes determine the answers, unless answer
 // replaces them.
 func (w *World) OnLoopback(answer func(pod *corev1.Pod, played http.Handler) http.Handler) {
 	w.T.Helper()

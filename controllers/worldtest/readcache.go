@@ -43,8 +43,8 @@ type readAnswer struct {
 	body     []byte
 }
 
-// writesBefore counts the writes that can have changed the answer to a request: writes outside namespaces, writes of
-// the collection, and writes of the object or of all objects together.
+// writesBefore counts the writes that can have changed the answer to a request. These are writes outside namespaces,
+// writes of the collection, and writes of the object or of all objects together.
 type writesBefore struct {
 	everywhere, here, object int
 	unsure                   bool

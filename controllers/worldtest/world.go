@@ -44,8 +44,8 @@ import (
 
 const TestImage = "localhost/geobench:test"
 
-// World is a namespace of a real API server in which everything else is simulated: the controllers of StatefulSets and
-// Jobs, the kubelet, nodes, workers and the clock. The clock advances only when a test or a step advances it.
+// World is a namespace of a real API server. Everything else is simulated: the controllers of StatefulSets and Jobs,
+// the kubelet, nodes, workers and the clock. The clock advances only when a test or a step advances it.
 type World struct {
 	T         *testing.T
 	Ctx       context.Context

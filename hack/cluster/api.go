@@ -45,8 +45,8 @@ func (c *Cluster) get(ctx context.Context, url string, v any) error {
 	return json.Unmarshal(body, v)
 }
 
-// reason returns the reason of a failure from the body of an answer: the message of a Kubernetes status, or otherwise
-// the last lines of the text.
+// reason returns the reason of a failure from the body of an answer. The reason is the message of a Kubernetes status,
+// or otherwise the last lines of the text.
 func reason(body []byte) string {
 	var status struct{ Message string }
 	if json.Unmarshal(body, &status) == nil && status.Message != "" {

@@ -21,7 +21,7 @@ type source struct {
 	module  string   // folder of the module that pins the component, relative to hack/cluster
 	tags    string   // build tags
 	ldflags string   // linker flags that set the version in the program, if the component reports one
-	builds  []string // packages of main programs; names overrides the name of a program, which is otherwise that of its package
+	builds  []string // packages of main programs; names overrides a program's name, by default the package's name
 	names   map[string]string
 }
 

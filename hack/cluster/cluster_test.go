@@ -40,8 +40,8 @@ func TestRealPathResolvesLinksOfThePartThatExists(t *testing.T) {
 	}
 }
 
-// The version in the table and the version in go.mod must be equal: the former is the name of the cache folder, and the
-// latter is built.
+// The version in the table and the version in go.mod must be equal. The table's version is the name of the cache
+// folder, and the version in go.mod is built.
 func TestVersionsMatchThePinningModules(t *testing.T) {
 	required := map[string]string{
 		"etcd": "go.etcd.io/etcd/server/v3", "kubernetes": "k8s.io/kubernetes",

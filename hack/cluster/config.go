@@ -162,7 +162,7 @@ oomScoreAdj: 0
 `
 
 // auditPolicy logs only the requests of the operator, which `hack/tools rights` compares with the operator's rights.
-// Its namespace and service account are those that hack/lib.sh installs.
+// hack/lib.sh installs the operator with this namespace and service account.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived, ResponseStarted]

@@ -4,9 +4,9 @@
 // except for the cache of built programs.
 //
 // The cluster identifies its processes and mounts by kernel state, and not by names. A process belongs to the cluster
-// if it runs in the node's network namespace or in the cluster's control group, or if its process ID and start time are
-// recorded. A mount belongs to the cluster if it is below the state folder. Therefore down works even after a start
-// that failed halfway and after a restart of the machine.
+// if it runs in the node's network namespace or in the cluster's control group. It also belongs to the cluster if its
+// process ID and start time are recorded. A mount belongs to the cluster if it is below the state folder. Therefore
+// down works even after a start that failed halfway and after a restart of the machine.
 //
 // Each file has one topic:
 //

@@ -288,7 +288,7 @@ func deadSocket(path string) bool {
 	return errors.Is(err, syscall.ECONNREFUSED)
 }
 
-// missingFolders returns those of the folders that do not exist.
+// missingFolders returns the elements of folders that do not exist.
 func missingFolders(folders []string) []string {
 	var missing []string
 	for _, dir := range folders {

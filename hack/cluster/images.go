@@ -151,7 +151,7 @@ func rootFilesystem(binary string) ([]byte, error) {
 }
 
 // folderFilesystem returns the layer of an image with the contents of a folder: its files, subfolders and symbolic
-// links, in sorted order, without times, and owned by root.
+// links. They are in sorted order, without times, and owned by root.
 func folderFilesystem(root string) ([]byte, error) {
 	var layer bytes.Buffer
 	w := tar.NewWriter(&layer)

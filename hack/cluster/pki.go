@@ -49,10 +49,10 @@ type authority struct {
 	key  crypto.Signer
 }
 
-// writePKI writes the keys and certificates of the cluster to dir. These are a certificate authority (ca), the serving
-// certificate of the node (node), the key for service account tokens (service-accounts), and a client certificate for
-// each identity. Each is stored as NAME.crt and NAME.key. If dir exists, writePKI keeps it. Otherwise it writes all
-// files or none.
+// writePKI writes the keys and certificates of the cluster to dir. These are a certificate authority (ca) and the
+// serving certificate of the node (node). The others are the key for service account tokens (service-accounts) and a
+// client certificate for each identity. Each is stored as NAME.crt and NAME.key. If dir exists, writePKI keeps it.
+// Otherwise it writes all files or none.
 func writePKI(dir string, subnets Subnets, now time.Time) error {
 	if _, err := os.Stat(dir); err == nil {
 		return nil

@@ -91,8 +91,8 @@ func read(r io.Reader) ([]block, error) {
 	return sorted, lines.Err()
 }
 
-// left reports whether a file is excluded, because scenarios are not expected to reach it: variants that are faulty on
-// purpose, code only for tests, and the program itself.
+// left reports whether a file is excluded, because scenarios are not expected to reach it. Such files are variants that
+// are faulty on purpose, code only for tests, and the program itself.
 func left(file string) bool {
 	dir := path.Base(path.Dir(file))
 	return path.Base(file) == "broken.go" || dir == "broken" || dir == "protocoltest" || strings.HasPrefix(file, "cmd/")

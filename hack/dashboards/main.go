@@ -28,7 +28,7 @@ func all() []*Dashboard {
 	return []*Dashboard{runDashboard(), compareDashboard(), networkDashboard(), engineDashboard(), operatorDashboard()}
 }
 
-// file returns the name of a dashboard's file: the UID without the prefix, which distinguishes the UID from those of
+// file returns the name of a dashboard's file: the UID without the prefix, which distinguishes the UID from the UIDs of
 // other authors.
 func file(d *Dashboard) string { return d.UID[len(prefix):] + ".json" }
 

@@ -2,7 +2,7 @@ package main
 
 import "github.com/geobench/geobench/internal/ops/metrics"
 
-// operatorDashboard returns the dashboard for those who administer the operator.
+// operatorDashboard returns the dashboard for administrators of the operator.
 func operatorDashboard() *Dashboard {
 	const job = `job=~".*geobench.*"`
 	const controllers = `controller=~"benchmarkrun|geodatabase|experiment|networkprofile"`

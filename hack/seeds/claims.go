@@ -50,8 +50,8 @@ type Claim struct {
 	// lost their state and were replaced.
 	Transactions int64 `json:"transactions"`
 	Replaced     int   `json:"replaced,omitempty"`
-	// Code is the digest of the code on which the outcome depends. Commit and Date are those of the seeds that were played
-	// last.
+	// Code is the digest of the code on which the outcome depends. Commit is the commit with which the most recent
+	// seeds were played, and Date is the date on which they were played.
 	Code   string `json:"code"`
 	Commit string `json:"commit"`
 	Date   string `json:"date"`

@@ -46,8 +46,8 @@ func TestDigest(t *testing.T) {
 	}
 }
 
-// An engine needs new seeds after a change of its own code, of shared packages or of the explorer, but not after a
-// change of other engines.
+// An engine needs new seeds after a change of its own code, of shared packages or of the explorer. A change of other
+// engines has no such effect.
 func TestDecisive(t *testing.T) {
 	packages := map[string]pkg{}
 	for path, imports := range map[string][]string{

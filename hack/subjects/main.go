@@ -165,7 +165,7 @@ func notImperative(word string) string {
 	return ""
 }
 
-// verbs has imperatives whose endings look like those of other verb forms.
+// verbs has imperatives whose endings look like the endings of other verb forms.
 var verbs = set(`bed bleed breed embed exceed feed heed need proceed seed shed shred speed succeed wed weed
 	bring cling fling ping ring sing sling spring sting string swing wring
 	alias bias canvas focus`)

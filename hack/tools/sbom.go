@@ -185,7 +185,7 @@ func addModule(doc *spdx.Document, d *debug.Module) *spdx.Package {
 	return m
 }
 
-// escapeUpper returns the path or version of a module in the form that the module proxy expects: each upper-case letter
+// escapeUpper returns the path or version of a module in the form that the module proxy expects. Each upper-case letter
 // is replaced by an exclamation mark and the lower-case letter.
 func escapeUpper(s string) string {
 	var b strings.Builder

@@ -31,9 +31,10 @@ const (
 	readmeFile    = chartDir + "/README.md"
 )
 
-// syncChart updates the generated parts of the chart. These are one template for each CRD, the rules of the operator,
-// the policies that restrict the operator, the network profiles, the dashboards and rules, and the table of values in
-// the README. If check is set, it changes nothing, and returns an error that lists the outdated files.
+// syncChart updates the generated parts of the chart. For the operator, these are its rules and the policies that
+// restrict it. The other parts are one template for each CRD, the network profiles, the dashboards and rules, and the
+// table of values in the README. If check is set, it changes nothing, and returns an error that lists the outdated
+// files.
 func syncChart(root string, check bool) error {
 	want, err := chartFiles(root)
 	if err != nil {

@@ -19,9 +19,9 @@ func (t *text) add(line string, source int) {
 	t.Lines, t.Source = append(t.Lines, line), append(t.Source, source)
 }
 
-// end closes the current paragraph with an additional sentence, which is an exclamation mark. Otherwise Vale would join
-// two paragraphs if the first does not end with a full stop, or if the second starts with an unexported name in lower
-// case.
+// end closes the current paragraph with an additional sentence, which is an exclamation mark. Otherwise Vale could join
+// two paragraphs. It does so if the first does not end with a full stop, or if the second starts with an unexported
+// name in lower case.
 func (t *text) end() {
 	if n := len(t.Lines); n > 0 && t.Lines[n-1] != "!" {
 		t.add("!", t.Source[n-1])

@@ -1,4 +1,4 @@
-// Pause is the first process of every pod on the local cluster: it holds the pod's namespaces open, reaps the orphans
+// Pause is the first process of every pod on the local cluster. It holds the pod's namespaces open, reaps the orphans
 // that a shared process namespace assigns to it, and exits on a signal.
 package main
 

@@ -124,9 +124,9 @@ func TestEveryEngine(t *testing.T) {
 const insideRegion = 10
 
 // agreement applies a database of the engine and a run at low load. It compares the median latencies of geobench run
-// and of the cluster with those of geobench simulate. If the medians cover only reads, it compares the 90th percentiles
-// instead. If a result is too slow, it measures again: a busy machine makes a result slow only occasionally, but a
-// defect does so every time.
+// and of the cluster with the median latencies of geobench simulate. If the medians cover only reads, it compares the
+// 90th percentiles instead. If a result is too slow, it measures again: a busy machine makes a result slow only
+// occasionally, but a defect does so every time.
 func (c *cluster) agreement(t *testing.T, engine, name string) {
 	t.Helper()
 	runNamed := func(name string) string {
@@ -187,9 +187,9 @@ func disagreements(t *testing.T, engine, where string, simulated, real *result.D
 	for i, region := range simulated.Regions {
 		percentile, want, got := "p50", float64(region.LatencyMicroseconds.P50.Least())/1000, float64(real.Regions[i].LatencyMicroseconds.P50.Least())/1000
 		if want < insideRegion {
-			// More than half of the transactions are answered within the region, after a read or a batch, so the median depends
-			// more on this machine than on the network. Use the 90th percentile, which covers transactions that write or that
-			// use several regions.
+			// More than half of the transactions are answered within the region, after a read or a batch.
+			// The median therefore depends more on this machine than on the network. Use the 90th
+			// percentile, which covers transactions that write or that use several regions.
 			percentile, want, got = "p90", float64(region.LatencyMicroseconds.P90.Least())/1000, float64(real.Regions[i].LatencyMicroseconds.P90.Least())/1000
 		}
 		t.Logf("%s %-16s %s simulate %8.2f ms, %s %8.2f ms", engine, region.Name, percentile, want, where, got)
@@ -371,8 +371,8 @@ func TestWrongManifestsDeployNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// beside has, for each kind of wrong object, the kinds of valid objects that it refers to: a wrong database needs a
-	// profile, and a wrong run needs a profile and a database.
+	// beside has, for each kind of wrong object, the kinds of valid objects that it refers to. A wrong database
+	// needs a profile, and a wrong run needs a profile and a database.
 	beside := map[string][]string{"NetworkProfile": nil, "GeoDatabase": {"NetworkProfile"}, "BenchmarkRun": {"NetworkProfile", "GeoDatabase"}}
 	places := map[string]*cluster{}
 	for kind, others := range beside {

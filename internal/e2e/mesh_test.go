@@ -303,8 +303,8 @@ func (c *cluster) bytesOfWitnesses(t *testing.T, d *result.Document) {
 			}
 			proxies += carried
 		}
-		// Fields 14 and 15 of the stat file, utime and stime in hundredths of a second, are at indexes 11 and 12 after the
-		// name in parentheses.
+		// Fields 14 and 15 of the stat file are utime and stime, in hundredths of a second. They are at indexes
+		// 11 and 12 after the name in parentheses.
 		stat := c.exec(t, time.Minute, pod.Name, "istio-proxy", "cat", "/proc/1/stat")
 		fields := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
 		for _, field := range fields[11:13] {

@@ -13,8 +13,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/fault"
 )
 
-// replacers are the engines that replace lost nodes. The databases have one node in each region; those of primary and
-// sunstorm have two.
+// replacers are the engines that replace lost nodes. The databases have one node in each region, except that the
+// databases of primary and sunstorm have two.
 var replacers = []struct {
 	engine, parameters, replicas string
 	// target selects one of a region's two nodes as the target of the kills.

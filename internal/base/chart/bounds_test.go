@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestLowerBounds checks that a value that is only a lower bound is drawn as an open dot with an arrow, and that the
-// legend explains the arrow.
+// TestLowerBounds checks that a value that is only a lower bound is drawn as an open dot with an arrow. The legend must
+// explain the arrow.
 func TestLowerBounds(t *testing.T) {
 	lines := func(bound, open bool) string {
 		c := &Lines{Title: "t", Series: []Series{{Name: "p99", Points: []Point{{1, 3}, {2, 140}},

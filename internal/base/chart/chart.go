@@ -153,8 +153,8 @@ type Series struct {
 	Class int
 }
 
-// Class returns the style of a line. colour is the number of the line's subject, for example a database, and nth is the
-// number of the line among the subject's lines, both from 0. Lines of a subject differ in their dashes. Lines of
+// Class returns the style of a line. colour is the number of the line's subject, for example a database. nth is the
+// number of the line among the subject's lines. Both start at 0. Lines of a subject differ in their dashes. Lines of
 // different subjects differ in colour and, with the same nth, also in dashes. Subjects beyond the eighth reuse the
 // colours with other dashes.
 func Class(colour, nth int) int {
@@ -295,8 +295,9 @@ func clip(s string, n int) string {
 	return string(r[:n-1]) + "…"
 }
 
-// Scale makes an axis logarithmic if the largest value is a large multiple of the smallest: 100 times for the x axis,
-// 30 times for the y axis. Otherwise small values would be indistinguishable. All values of the axis must be positive.
+// Scale makes an axis logarithmic if the largest value is a large multiple of the smallest value. The multiple is 100
+// for the x axis and 30 for the y axis. Otherwise small values would be indistinguishable. All values of the axis must
+// be positive.
 func (c *Lines) Scale() {
 	var x, y []float64
 	for _, l := range c.Series {

@@ -81,8 +81,8 @@ func inkOf(st *style) (color.Color, error) {
 
 func (p place) plus(x, y float64) place { return place{p.x + x, p.y + y} }
 
-// outline is the area that an item covers: the glyphs of a text, or polygons with the same orientation, so that
-// overlapping polygons do not cancel each other.
+// outline is the area that an item covers: the glyphs of a text, or polygons. Polygons have the same orientation, so
+// that overlapping polygons do not cancel each other.
 type outline struct{ polygons [][]place }
 
 func (o *outline) add(points ...place) { o.polygons = append(o.polygons, points) }

@@ -1,5 +1,5 @@
-// Package compress compresses text to fit into a ConfigMap, which is limited to 1 MiB, and bounds the size of text that
-// is read from a ConfigMap.
+// Package compress compresses text to fit into a ConfigMap, which is limited to 1 MiB. It also bounds the size of text
+// that is read from a ConfigMap.
 package compress
 
 import (

@@ -17,7 +17,7 @@ type Wander struct {
 }
 
 // widest is the maximum deviation, in standard deviations. A straight line between two independent draws has 2/3 of
-// their variance, averaged over the line; a uniform draw from [-w, w] has the variance w^2 / 3. Hence w = sqrt(3/2)
+// their variance, averaged over the line. A uniform draw from [-w, w] has the variance w^2 / 3. Hence w = sqrt(3/2)
 // sqrt(3) jitter.
 const widest = 1.5 * math.Sqrt2
 

@@ -42,11 +42,11 @@ const dupAcks = 3
 // Loss. Every segment and every retransmission is lost with probability LossPPM / 10^6. The sender detects a loss one
 // round trip after the segment left if at least three more segments follow it (fast retransmit, RFC 5681). The model
 // counts the later segments of the same frame, plus as many segments as the connection sent during the previous round
-// trip, because a busy connection is likely to stay busy. If there are fewer than three, the next segment reveals the
-// loss (RACK, RFC 8985). The model assumes that this segment follows after the same gap as between the last two frames.
-// If that would take at least the retransmission timeout, if no gap is known yet, or if a retransmission is lost, the
-// next retransmission waits for the timeout. The timeout starts at max(MinRTO, RTT + 4 RTTVAR) and doubles each time
-// (RFC 6298). All data sent later waits: head-of-line blocking.
+// trip. A busy connection is likely to stay busy. If there are fewer than three, the next segment reveals the loss
+// (RACK, RFC 8985). The model assumes that this segment follows after the same gap as between the last two frames. The
+// next retransmission waits for the timeout in three cases. The next segment would follow no earlier than the timeout,
+// no gap is known yet, or a retransmission is lost. The timeout starts at max(MinRTO, RTT + 4 RTTVAR) and doubles each
+// time (RFC 6298). All data sent later waits: head-of-line blocking.
 //
 // If Link.Congestion is CongestionOpen, the model omits slow start and congestion control: it assumes that the window
 // of a long-lived connection is open. Otherwise the type window models both: a loss reduces the window and thereby the
@@ -132,8 +132,8 @@ func (p *Path) Change(link, back Link) {
 func (p *Path) Link() Link { return p.link }
 
 // Send sends a frame of size bytes and returns its arrival time. now counts from any fixed instant and must not
-// decrease. If the path is cut, is silent after a heal, or has a full queue, ok is false: the driver keeps the frame,
-// in order, and sends it again once the path is Ready.
+// decrease. If the path is cut, is silent after a heal, or has a full queue, ok is false. The driver then keeps the
+// frame, in order, and sends it again once the path is Ready.
 func (p *Path) Send(now time.Duration, size int, rng *rand.Rand) (arrival time.Duration, ok bool) {
 	if p.Silent(now) {
 		if p.refused < 0 {

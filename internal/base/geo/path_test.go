@@ -155,8 +155,8 @@ func TestPathJitterNeverPrecedesTheSender(t *testing.T) {
 	}
 }
 
-// TestPathLoss checks that a loss of 1% delays one frame in a hundred: by the retransmission timeout on an idle
-// connection, and by a round trip on a busy connection. At rates in between, the delay lasts until the next frame
+// TestPathLoss checks that a loss of 1% delays one frame in a hundred. The delay is the retransmission timeout on an
+// idle connection, and a round trip on a busy connection. At rates in between, the delay lasts until the next frame
 // reveals the loss.
 func TestPathLoss(t *testing.T) {
 	tests := map[string]struct {

@@ -191,8 +191,8 @@ func (t *Topology) validateGroups() error {
 	return nil
 }
 
-// Placement maps keys to homes and partitions, as in the SmallBank and Detock papers: partition = shard mod P, home =
-// (shard div P) mod R. R is the number of regions that are homes of rows.
+// Placement maps keys to homes and partitions, as in the SmallBank and Detock papers. The partition is shard mod P, and
+// the home is (shard div P) mod R. Here R is the number of regions that are homes of rows.
 type Placement struct{ Regions, Partitions int }
 
 // Cells returns the number of cells.

@@ -1,11 +1,11 @@
 // Package isolation names isolation levels. A level is a guarantee of a database for every history that its clients can
 // record; package history checks it for a given history.
 //
-// A level is defined by what clients observe: the row versions that a committed transaction read and overwrote, and the
-// times of its request and answer. A history has a level if some execution that the level's definition allows explains
-// the history. The definition may refer to something that clients cannot observe, such as the instant of a snapshot.
-// Then any instant that the level does not exclude is acceptable. Crooks et al. define levels in this way. They find
-// that many levels with different definitions are the same to clients.
+// A level is defined by what clients observe. These are the row versions that a committed transaction read and
+// overwrote, and the times of its request and answer. A history has a level if some execution that the level's
+// definition allows explains the history. The definition may refer to something that clients cannot observe, such as
+// the instant of a snapshot. Then any instant that the level does not exclude is acceptable. Crooks et al. define
+// levels in this way. They find that many levels with different definitions are the same to clients.
 //
 // A level combines two properties. The values of each form a chain from weak to strong.
 //
@@ -34,9 +34,9 @@
 //     snapshot isolation (Daudjee and Salem 2006) and strong session serializability (Daudjee and Salem 2004). Cerone
 //     and Gotsman's snapshot isolation always has the session order; Elnikety et al. call strong session snapshot
 //     isolation prefix-consistent.
-//   - real time: for transactions of any clients. These levels are strong snapshot isolation (Daudjee and Salem 2006),
-//     which is conventional snapshot isolation seen from outside, and strict serializability (Papadimitriou 1979;
-//     Herlihy and Wing 1990).
+//   - real time: for transactions of any clients. One level is strong snapshot isolation (Daudjee and Salem 2006),
+//     which is conventional snapshot isolation seen from outside. The other level is strict serializability
+//     (Papadimitriou 1979; Herlihy and Wing 1990).
 //
 // Each order implies the previous order, because a client receives its answer before it sends again. With snapshots, an
 // order in time means that the later transaction takes its snapshot after the earlier transaction has committed. With
@@ -53,10 +53,10 @@
 // exclude; these two allow stale reads, which StrongSnapshotIsolation excludes. SessionSnapshotIsolation and
 // Serializable are incomparable for the same reasons.
 //
-// Sources: H. Berenson et al., A Critique of ANSI SQL Isolation Levels, SIGMOD 1995; A. Adya, Weak Consistency, MIT
-// 1999; S. Elnikety, F. Pedone and W. Zwaenepoel, Database Replication Using Generalized Snapshot Isolation, SRDS 2005;
+// Sources: H. Berenson et al., A Critique of ANSI SQL Isolation Levels, SIGMOD 1995. A. Adya, Weak Consistency, MIT
+// 1999. S. Elnikety, F. Pedone and W. Zwaenepoel, Database Replication Using Generalized Snapshot Isolation, SRDS 2005.
 // K. Daudjee and K. Salem, Lazy Database Replication with Ordering Guarantees, ICDE 2004, and Lazy Database Replication
-// with Snapshot Isolation, VLDB 2006; A. Cerone and A. Gotsman, Analysing Snapshot Isolation, JACM 2018; N. Crooks et
+// with Snapshot Isolation, VLDB 2006. A. Cerone and A. Gotsman, Analysing Snapshot Isolation, JACM 2018. N. Crooks et
 // al., Seeing is Believing, PODC 2017.
 package isolation
 

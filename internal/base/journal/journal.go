@@ -7,7 +7,7 @@
 // messages.
 //
 // The journal must distinguish the two cases (Alagappan et al., Protocol-Aware Recovery for Consensus-Based Storage,
-// FAST 2018). For this purpose every record contains the start of the write that it belongs to: when a write is made,
+// FAST 2018). For this purpose every record contains the start of the write that it belongs to. When a write is made,
 // all earlier data is on the disk. In addition, a separate file, the mark, contains the number of bytes that Sync has
 // promised.
 //
@@ -213,8 +213,8 @@ func (j *Journal) writeMark(promised int64) error {
 	return write(j.mark, j.marked[:], 0)
 }
 
-// readMagic checks the magic, or writes it if it is missing or incomplete: the journal is new, or its process crashed
-// while it created the file.
+// readMagic checks the magic, or writes it if it is missing or incomplete. In that case the journal is new, or its
+// process crashed while it created the file.
 func (j *Journal) readMagic(size, promised int64) error {
 	head := make([]byte, min(size, int64(len(magic))))
 	if n, err := j.f.ReadAt(head, 0); n < len(head) {
@@ -426,8 +426,8 @@ func (j *Journal) Append(payload []byte) error {
 }
 
 // Sync writes the appended records. It returns when they are on the disk and the mark is written. After an error the
-// contents of the disk are unknown: every further Sync returns the same error, and the journal can only be closed and
-// opened again.
+// contents of the disk are unknown. Every further Sync then returns the same error, and the journal can only be closed
+// and opened again.
 func (j *Journal) Sync() error {
 	if j.failed != nil || len(j.pending) == 0 {
 		return j.failed

@@ -12,8 +12,8 @@ import (
 )
 
 // A log's own records start with the byte ownRecord, followed by a kind and the number of a generation, 8 bytes. A
-// record of kind kindContinued also contains the size in bytes and the number of records of that generation's file at
-// the switch, 8 bytes each.
+// record of kind kindContinued also contains two numbers of 8 bytes each. These are the size in bytes and the number of
+// records of that generation's file at the switch.
 const (
 	ownRecord     = 0
 	kindContinued = 1 // the last record of its file: the log continues in the next generation

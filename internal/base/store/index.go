@@ -16,7 +16,7 @@ type index struct {
 }
 
 // slot is an entry of the index. If a key consists only of a table and a shard number, id is the shard number and tag
-// the table; together they identify the key. For other keys, tag is otherKey and id a hash.
+// is the table. Together they identify the key. For other keys, tag is otherKey and id a hash.
 type slot struct {
 	id  uint64
 	tag uint32

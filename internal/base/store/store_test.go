@@ -141,8 +141,8 @@ func randomRange(r *rand.Rand) txn.Range {
 	return g
 }
 
-// TestVersionedIsAModel runs a million random operations on the versioned store and on the model: writes, deletions,
-// trims, and reads and scans at versions that are not trimmed.
+// TestVersionedIsAModel runs a million random operations on the versioned store and on the model. The operations are
+// writes, deletions, trims, and reads and scans at versions that are not trimmed.
 func TestVersionedIsAModel(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	s, m := NewVersioned(), model{}

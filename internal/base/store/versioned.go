@@ -376,8 +376,8 @@ func (s *Versioned) Each(f func(txn.Key, Record)) {
 	})
 }
 
-// EachChange calls f for the last change of every row, including deletions that are not trimmed, in no particular
-// order, so the caller's result must not depend on the order. f must not change the store.
+// EachChange calls f for the last change of every row, including deletions that are not trimmed. The order is
+// arbitrary, so the caller's result must not depend on it. f must not change the store.
 func (s *Versioned) EachChange(f func(k txn.Key, r Record, deleted bool)) {
 	s.each(func(l *versions) { f(l.key, l.last.Record, l.last.deleted) })
 }

@@ -1,7 +1,7 @@
 package txn
 
-// Class is the reach of a transaction (SmallBank on Detock, section 3.4): whether its keys have a single home region or
-// several, and a single partition number or several.
+// Class is the reach of a transaction (section 3.4 of SmallBank on Detock). It states whether its keys have a single
+// home region or several, and a single partition number or several.
 type Class uint8
 
 // The four classes.

@@ -115,8 +115,8 @@ func (k Key) Everywhere() bool { return len(k) > 0 && k[0]&everywhereKey != 0 }
 // Marked reports whether the row is Ordered or Everywhere.
 func (k Key) Marked() bool { return len(k) > 0 && k[0]&(orderedKey|everywhereKey) != 0 }
 
-// Unit returns the key that engines lock and order when the row is used: the group's key if the row is in a group,
-// otherwise k itself.
+// Unit returns the key that engines lock and order when the row is used. This is the group's key if the row is in a
+// group, and otherwise k itself.
 func (k Key) Unit() Key {
 	if k.Ordered() {
 		return k[:10+int(k[9])]
@@ -136,7 +136,7 @@ func (k Key) End() Key {
 	return ""
 }
 
-// Shard returns the number that places the row: the shard number of an integer or ordered key, or the 32-bit
+// Shard returns the number that places the row. This is the shard number of an integer or ordered key, or the 32-bit
 // murmurhash3 (seed 0) of a string key. It is 0 for an everywhere key, which is not placed, and for a malformed key;
 // see Valid.
 func (k Key) Shard() uint64 {

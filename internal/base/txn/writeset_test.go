@@ -9,7 +9,8 @@ import (
 )
 
 // TestWriteSetScan checks that a transaction sees the same rows of a range as if its writes were already in the
-// database, in both directions and with every limit, although Scan reads only the widened range of the database.
+// database. This holds in both directions and with every limit, although Scan reads only the widened range of the
+// database.
 func TestWriteSetScan(t *testing.T) {
 	group := OrderedKey(1, 7, []byte{1}, nil)
 	key := func(i int) Key { return group + Key(byte(i)) }

@@ -3,7 +3,7 @@
 //
 // A replica is a graph of Go values in memory. A fresh replica, which Engine.New has just created from the same Config,
 // divides the values into two kinds. Objects that a fresh replica reaches through fields, elements and pointers are
-// wired: they exist after every call of New, and reading fills them in place. So values that New has created and that
+// wired. They exist after every call of New, and reading fills them in place. So values that New has created and that
 // cannot be written, such as callbacks, stay valid. All other objects are data: they are written with their identities,
 // and allocated again when they are read.
 //
@@ -95,8 +95,8 @@ type span struct {
 	// fresh is the address of the counterpart in the fresh replica, which reading fills in place; 0 for data, which
 	// reading allocates.
 	fresh uintptr
-	// slice is the address of the slice header of these elements; 0 for an object. The slice may be written twice: as a
-	// part of an object that reading fills in place, and as a part of another object inside that object.
+	// slice is the address of the slice header of these elements; 0 for an object. The slice may be written twice.
+	// It is then a part of an object that reading fills in place, and of another object inside that object.
 	slice uintptr
 	// plain is set for the memory of a slice with elements that contain no pointers.
 	plain bool
@@ -197,8 +197,8 @@ func (s *saver) covers(at unsafe.Pointer, t reflect.Type, n int, p span) {
 	}
 }
 
-// overlap fails if an object is a part of another object: it would be written twice, and after reading, a pointer to it
-// would lead to a separate copy. Slices of plain data may share memory unless a pointer leads there.
+// overlap fails if an object is a part of another object. The part would be written twice, and after reading, a pointer
+// to it would lead to a separate copy. Slices of plain data may share memory unless a pointer leads there.
 func (s *saver) overlap() {
 	// Of spans with the same start, the longer is first, so that an enclosing span always precedes the spans inside it.
 	slices.SortFunc(s.spans, func(a, b span) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(b.to, a.to)) })
@@ -225,8 +225,8 @@ func (s *saver) overlap() {
 	}
 }
 
-// within reports whether p may overlap outer: both are the elements of one slice, or reading fills both in place and p
-// has the same offset in outer as p's counterpart has in outer's counterpart.
+// within reports whether p may overlap outer. Both must be the elements of one slice, or reading must fill both in
+// place. In the second case, p must have the same offset in outer as p's counterpart has in outer's counterpart.
 func (p span) within(outer span) bool {
 	return p.slice != 0 && p.slice == outer.slice || p.fresh != 0 && outer.fresh != 0 && p.from-outer.from == p.fresh-outer.fresh
 }

@@ -192,8 +192,8 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// If two wired pointers lead to a single object, they lead to a single object after reading, too: to the first of the
-// two objects that New created.
+// If two wired pointers lead to a single object, they lead to a single object after reading, too. This object is the
+// first of the two objects that New created.
 func TestOneObjectInTwoPlaces(t *testing.T) {
 	was := used()
 	was.replaced = was.log

@@ -1,5 +1,6 @@
-// Package consensus replicates a log inside protocol machines: Raft (Ongaro and Ousterhout, 2014) by go.etcd.io/raft,
-// driven so that a machine stays deterministic and without I/O, as package protocol requires.
+// Package consensus replicates a log inside protocol machines with Raft (Ongaro and Ousterhout, 2014), as implemented
+// by go.etcd.io/raft. It drives Raft so that a machine stays deterministic and without I/O, as package protocol
+// requires.
 //
 // A Group is a member of a replicated log. Its owner passes messages of kind Kind and timers of kind Config.TimerKind
 // to the group. It receives each committed entry once, in log order, through Config.Apply. The package differs from
@@ -10,11 +11,11 @@
 // the leader ticks, once per heartbeat. A member with a live leader ignores pre-votes, as Raft's leader stickiness
 // requires (thesis, section 4.2.3).
 //
-// Timeouts shorter than two round trips elect no leader, and the round trip is not known beforehand: a link that has
+// Timeouts shorter than two round trips elect no leader, and the round trip is not known beforehand. A link that has
 // lost packets may delay all messages for several hundred milliseconds. A member's timeout therefore doubles, up to a
 // few seconds, whenever it campaigns again without having received anything from a leader in between. The timeout is
-// halved again while the leader's messages arrive in time (Dwork, Lynch and Stockmeyer 1988, section 4, find the
-// unknown bound in this way).
+// halved again while the leader's messages arrive in time. Dwork, Lynch and Stockmeyer (1988, section 4) find the
+// unknown bound in this way.
 //
 // Storage. The log is in memory and is truncated up to the applied entries. A member that lags too far gets the owner's
 // snapshot: the state that results from applying the entries so far. The snapshot is taken only when it is needed. It
@@ -34,8 +35,8 @@
 // than the margin, whatever time the clocks show.
 //
 // Links may stall for longer than a lease lasts, so that it cannot be renewed in time. A leader can still determine
-// that it led at some instant: a majority must acknowledge a heartbeat that it sent after that instant (read index,
-// thesis section 6.4). That takes a round trip, but needs no clock.
+// that it led at some instant (read index, thesis section 6.4). A majority must acknowledge a heartbeat that it sent
+// after that instant. That takes a round trip, but needs no clock.
 package consensus
 
 import (
@@ -291,8 +292,8 @@ func (g *Group) Leased() bool { return g.leading && (g.node == nil || g.c.Env.No
 func (g *Group) Mark() time.Duration { return g.beaten }
 
 // LedSince reports whether this leader knows that, at some instant after mark, no leader of a later term had committed
-// anything: a majority has acknowledged a heartbeat that was sent after mark. The result does not depend on clocks, and
-// does not mean that this member still leads. Config.Lease must be set.
+// anything. If so, a majority has acknowledged a heartbeat that was sent after mark. The result does not depend on
+// clocks, and does not mean that this member still leads. Config.Lease must be set.
 func (g *Group) LedSince(mark time.Duration) bool {
 	return g.leading && (g.node == nil || g.confirmed > mark)
 }

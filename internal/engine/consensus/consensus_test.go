@@ -208,7 +208,7 @@ func TestPartition(t *testing.T) {
 	}
 }
 
-// TestLateAnswers elects a leader in a network that is slow relative to the election timeout: the two round trips of an
+// TestLateAnswers elects a leader in a network that is slow relative to the election timeout. The two round trips of an
 // election take longer than the longest timeout. Links that lose packets behave like this for a while.
 func TestLateAnswers(t *testing.T) {
 	for seed := range uint64(20) {
@@ -354,9 +354,9 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// No member receives a snapshot while the log is complete, even if links are cut and leaders change: a member's answer
-// to a leader of an earlier term contains no information about its log. An owner whose snapshots contain less than its
-// log relies on this.
+// No member receives a snapshot while the log is complete, even if links are cut and leaders change. A member's answer
+// to a leader of an earlier term contains no information about the member's log. An owner whose snapshots contain less
+// than its log relies on this.
 func TestWholeLogsNeedNoSnapshots(t *testing.T) {
 	for seed := range uint64(100) {
 		c := newClusterWith(5, seed, consensus.Config{Heartbeat: 30 * time.Millisecond, Election: 120 * time.Millisecond})
@@ -457,7 +457,7 @@ func leases(n int, seed uint64, jump time.Duration) (double int, held float64) {
 	return double, float64(some) / steps
 }
 
-// If LedSince returns true for a mark, the leader was not deposed at the marked instant: every leader of a later term
+// If LedSince returns true for a mark, the leader was not deposed at the marked instant. Every leader of a later term
 // started after the mark. Clock jumps of any size make no difference. A heartbeat from before the mark would prove
 // nothing.
 func TestLedSince(t *testing.T) {
@@ -511,8 +511,8 @@ func TestLedSince(t *testing.T) {
 	}
 }
 
-// Two members never have the lease at the same time, even if links fail, as long as clock jumps stay within the
-// election timeout minus the lease. Larger jumps violate the property, which shows that the bound is needed.
+// Two members never have the lease at the same time, even if links fail. This holds as long as clock jumps stay within
+// the election timeout minus the lease. Larger jumps violate the property, which shows that the bound is needed.
 func TestLeases(t *testing.T) {
 	broken := 0
 	for seed := range uint64(20) {

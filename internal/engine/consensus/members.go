@@ -19,8 +19,8 @@ import (
 //  1. The leader removes the old incarnation. The old incarnation never answers again, so the remaining members must
 //     form a majority to commit its removal. Otherwise nothing changes.
 //  2. The leader adds the new incarnation as a learner, which receives the log and does not vote.
-//  3. The leader makes the learner a voter when it has caught up: when it receives all entries committed at the start
-//     of a round within an election timeout (thesis, section 4.2.1).
+//  3. The leader makes the learner a voter when it has caught up. It has caught up when it receives, within an election
+//     timeout, all entries committed at the start of a round (thesis, section 4.2.1).
 //
 // The log records the progress, so that the next leader continues from there.
 

@@ -246,8 +246,8 @@ func TestSpoiledSnapshot(t *testing.T) {
 	}
 }
 
-// A link that is cut for a long time during a snapshot does not prevent truncation of the log, and neither does a
-// member that never returns. The snapshot is sent again from its start when the member reconnects.
+// A link that is cut for a long time during a snapshot does not prevent truncation of the log. Neither does a member
+// that never returns. The snapshot is sent again from its start when the member reconnects.
 func TestCutInTheMiddleOfASnapshot(t *testing.T) {
 	c := large(1, 20)
 	c.lose(2, 10*time.Millisecond)

@@ -33,8 +33,8 @@ type Engine struct {
 	Aborts []string
 	// Roles lists the roles that nodes may have: see RoleHolder.
 	Roles []string
-	// CheckTopology, if not nil, returns an error for a topology that this engine does not support, for example because
-	// it has too few replicas for the parameters. The topology may have no links yet.
+	// CheckTopology, if not nil, returns an error for a topology that this engine does not support. For example,
+	// the topology has too few replicas for the parameters. The topology may have no links yet.
 	CheckTopology func(*geo.Topology, Params) *TopologyError
 	// Place, if not nil, returns the placement of rows on nodes; if nil, every region holds all rows. Drivers load the
 	// rows of each node.
@@ -64,8 +64,9 @@ type Engine struct {
 	// Decode decodes a message encoded by AppendTo. It must not panic on any input; procs prepares the transactions in
 	// the message. The message may refer to body, which the caller does not reuse.
 	Decode func(kind uint8, body []byte, procs *txn.Registry) (Message, error)
-	// Law is the latency model: the latency that a client in region c must observe on an unloaded system
-	// (docs/protocols), for a transaction of a single partition whose keys have the given homes. It excludes local work.
+	// Law is the latency model (docs/protocols): the latency that a client in region c must observe on an unloaded
+	// system. The transaction accesses a single partition, and its keys have the given homes. The latency excludes
+	// local work.
 	Law func(t *geo.Topology, p Params, c geo.Region, homes []geo.Region) time.Duration
 }
 
@@ -92,13 +93,13 @@ type Tolerance struct {
 	// Regions lists the regions that may be lost with all their nodes. At most Most of them may be lost together.
 	Regions []geo.Region
 	Most    int
-	// InFlight is set if the regions may be lost together with the messages in flight from their nodes, which are lost
-	// because a link was cut or the receiver was down.
+	// InFlight is set if the regions may be lost together with the messages in flight from their nodes. Such
+	// messages are lost because a link was cut or the receiver was down.
 	InFlight bool
 	// Settles is the maximum time after the loss until the remaining regions work as if the lost regions had never
-	// existed, provided that the network between them is intact. From then on, under a light load, they answer every
-	// transaction within Answers. Both are 0 if the protocol only guarantees that every transaction is answered
-	// eventually.
+	// existed. The network between the remaining regions must be intact. After this time, under a light load, these
+	// regions answer every transaction within Answers. Both are 0 if the protocol only guarantees that every
+	// transaction is answered eventually.
 	Settles, Answers time.Duration
 }
 

@@ -6,8 +6,8 @@ import "fmt"
 type Kind uint8
 
 const (
-	// Counter is the kind of a figure that never decreases during the life of a replica: the difference of two readings
-	// is the number of events between them. After a restart, and in a new incarnation, it counts from 0.
+	// Counter is the kind of a figure that never decreases during the life of a replica. The difference of two
+	// readings is the number of events between them. After a restart, and in a new incarnation, it starts at 0.
 	Counter Kind = iota + 1
 	// Gauge is the kind of a figure that describes a current state. It may decrease, and differences of its readings are
 	// not meaningful.

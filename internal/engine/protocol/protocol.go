@@ -6,14 +6,14 @@
 // methods one at a time. There are three drivers: package sim runs all replicas in virtual time; package node runs one
 // replica or all replicas in real time over TCP.
 //
-// Links. A driver delivers the messages from one node to another in the order in which they were sent, each exactly
-// once, while both nodes are running. A broken connection resumes at the position where it broke, so a lost link looks
-// like delay. Messages to and from a stopped node are lost.
+// Links. A driver delivers the messages from one node to another in sending order, each exactly once, while both nodes
+// are running. A broken connection resumes at the position where it broke, so a lost link looks like delay. Messages to
+// and from a stopped node are lost.
 //
 // Incarnations. A node that restarts without its log is a new node, with a new incarnation (Config.Incarnation).
 // Drivers let it join the existing database only if the engine supports that (Engine.Replaces, Rejoiner). A link
-// belongs to one incarnation: a message to an earlier incarnation never reaches a later one, and after the first
-// message of a later incarnation, no message of an earlier one arrives. The driver reports the new incarnation to a
+// belongs to one incarnation. A message to an earlier incarnation never reaches a later one. After the first message of
+// a later incarnation, no message of an earlier incarnation arrives. The driver reports the new incarnation to a
 // replica before it delivers any message of that incarnation.
 //
 // Durability. A driver may keep a log of a node's inputs. It writes each input to the log before any effect of the
@@ -85,8 +85,8 @@ type Replica interface {
 // simulator does not charge the node's modeled CPU for that work. A driver that runs the node in a process does all of
 // the work in that process.
 type RemoteWork interface {
-	// Offloads reports whether the companion server handles m: it either sends m to the peer, or receives m from the peer
-	// and does the requested work.
+	// Offloads reports whether the companion server handles message m. The server either sends m to the peer, or
+	// receives m from the peer and does the requested work.
 	Offloads(peer geo.NodeID, m Message) bool
 }
 

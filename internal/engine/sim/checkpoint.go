@@ -25,8 +25,8 @@ type written struct {
 	links   map[*path]sending
 }
 
-// sending is the state of a path at its sender: the number of sent messages, and the messages that are not in the
-// receiver's log or not synced there.
+// sending is the state of a path at its sender: the number of sent messages, and the messages not synced in the
+// receiver's log.
 type sending struct {
 	sent     uint64
 	unlogged []unloggedMessage

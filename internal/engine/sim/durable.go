@@ -19,7 +19,7 @@ import (
 // answers of the replay are not sent again.
 //
 // All messages and answers that a node has sent follow from synced inputs. The last inputs of the log may not be
-// synced: their outputs had not left when the node crashed, because the CPU was still working on them or HoldOutput
+// synced. Their outputs had not left when the node crashed, because the CPU was still working on them or HoldOutput
 // delayed them. A crash keeps these inputs unless LoseTail removes them. Removed inputs count as never received, and
 // senders send them again.
 //

@@ -13,9 +13,9 @@ import (
 )
 
 // Replacement. If the engine supports it, a new incarnation can replace a node that has no log and has lost its
-// process. Links belong to incarnations. The first frame of a new incarnation announces it to a peer, after all frames
-// of the old incarnation, and opens the link in the other direction. Earlier messages of the peer are meant for the old
-// incarnation and are lost.
+// process. Links belong to incarnations. The first frame of a new incarnation follows all frames of the old
+// incarnation. It announces the new incarnation to a peer, and opens the link in the other direction. Earlier messages
+// of the peer are meant for the old incarnation and are lost.
 
 // helloBytes is the size in bytes of the frame that announces a new incarnation.
 const helloBytes = 32

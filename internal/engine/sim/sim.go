@@ -467,8 +467,8 @@ type item struct {
 	from int32
 	size int32
 	next int32 // in a node's queue or the free list
-	// life identifies what the item belongs to: a life of the node; for a message, a connection with Config.Durable, and
-	// otherwise an incarnation of the receiver. For onReplaced, it is the new incarnation.
+	// life identifies the owner of the item: a life of the node. With Config.Durable, a message belongs to a
+	// connection, and otherwise to an incarnation of the receiver. For onReplaced, life is the new incarnation.
 	life    uint32
 	msg     protocol.Message
 	t       *txn.Transaction

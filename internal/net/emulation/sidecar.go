@@ -56,8 +56,8 @@ type Sidecars interface {
 // that the backend requires of a cluster is the capability NET_ADMIN for that container; the kernel need not support
 // netem.
 //
-// For each region, a ConfigMap describes the links from the other pods to the region's pods, because a sidecar delays
-// the packets that its pod receives. Peers are identified by host names, which sidecars look up every second, so pods
+// A sidecar delays the packets that its pod receives. For each region, a ConfigMap therefore describes the links from
+// the other pods to the region's pods. Peers are identified by host names, which sidecars look up every second, so pods
 // may start and stop without a new configuration. Faults are phases of the configuration, which the sidecars follow by
 // their own clocks.
 type Sidecar struct {
@@ -71,8 +71,8 @@ type Sidecar struct {
 	// ConfigName returns the name of a region's ConfigMap.
 	ConfigName func(n *Network, region string) string
 	// Hosts returns the hosts of a region's nodes, by pod name, and the host name that resolves to the region's load
-	// generators. A pod with a separate Service has the Service as its second host: replies to a client of the Service
-	// carry the Service's address, not the pod's.
+	// generators. A pod with a separate Service has the Service as its second host. Replies to a client of the
+	// Service carry the Service's address, not the pod's.
 	Hosts func(n *Network, region string) (nodes map[string][]string, generators string)
 	// Labels returns the labels of the ConfigMaps.
 	Labels func(n *Network) map[string]string

@@ -94,8 +94,8 @@ func TestPodsWithTwoHosts(t *testing.T) {
 	}
 }
 
-// wide returns a network with the given numbers of regions and of nodes per region, all with names of the maximum
-// length, and a Sidecar for that network.
+// wide returns a network with the given numbers of regions and of nodes per region, and a Sidecar for that network. All
+// names have the maximum length.
 func wide(regions, nodes int) (*Network, *Sidecar) {
 	n := &Network{Namespace: strings.Repeat("n", 63), Database: strings.Repeat("d", 27)}
 	for r := range regions {

@@ -44,8 +44,8 @@ const (
 	longest = time.Minute
 )
 
-// A packet consists of four 64-bit words: its kind, the sender's token, a sequence number, and the time at which it was
-// sent, in nanoseconds since the sender started.
+// A packet consists of four 64-bit words: its kind, the sender's token, a sequence number, and the send time. The send
+// time is in nanoseconds since the sender started.
 const (
 	request    = 0x67656f62656e6368 // "geobench"
 	reply      = 0x686374656e62656f
@@ -98,10 +98,10 @@ type peer struct {
 	// reached is set once the peer has answered a packet.
 	reached bool
 	sent    int64
-	// short is the number of latest consecutive round trips that were shorter than declared, and long the number of those
-	// that were not. first is the end of the first round trip in the current series of long ones. complete is the time
-	// since which the link has been as long as declared, or zero if it is not; it is the value of first for a series that
-	// reached believed.
+	// short is the number of latest consecutive round trips that were shorter than declared. long is the number of
+	// latest consecutive round trips that were not. first is the end of the first round trip in the current series
+	// of long ones. complete is the time since which the link has been as long as declared, or zero if it is not.
+	// It is the value of first for a series that reached believed.
 	short, long     int
 	first, complete time.Time
 }

@@ -170,8 +170,8 @@ func TestProbersInAMesh(t *testing.T) {
 	}
 }
 
-// The sink reports the number of bytes that it discarded, however few they are, and also if they have the size of a
-// packet without being a probe.
+// The sink reports the number of bytes that it discarded, however few they are. It also reports bytes that have the
+// size of a packet without being a probe.
 func TestSinkCounts(t *testing.T) {
 	sink, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {

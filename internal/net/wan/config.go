@@ -197,7 +197,7 @@ type Peer struct {
 func (p *Peer) names() []*string { return []*string{&p.Host} }
 
 // Peers lists the peers of a pod. In JSON, a region's hosts with consecutive numbers are a single entry (package
-// hostlist), because the files of a region's pods share a ConfigMap, which is limited to 1 MiB.
+// hostlist). The reason is that the files of a region's pods share a ConfigMap, which is limited to 1 MiB.
 type Peers []Peer
 
 // MarshalJSON implements json.Marshaler: it folds the hosts.

@@ -3,11 +3,11 @@
 // on any kernel.
 //
 // The sidecar shares the pod's network namespace and acts only on incoming packets. The sidecar of b emulates the link
-// from a to b; a round trip passes the sidecars of a and b. Packets are held at the receiver because the sender's
-// kernel would count held packets as its own and would stop sending (docs/wan.md has the figures). Only packets from
-// the addresses of peers are affected; packets from the API server, the name server or kubelet are not. Addresses are
-// pod addresses. Replies from a Service's cluster IP do not match, because the kernel of the pod's node has rewritten
-// the sender's address outside the pod. Headless Services work.
+// from a to b; a round trip passes both sidecars. Packets are held at the receiver because the sender's kernel would
+// count held packets as its own and would stop sending (docs/wan.md has the figures). Only packets from the addresses
+// of peers are affected; packets from the API server, the name server or kubelet are not. Addresses are pod addresses.
+// Replies from a Service's cluster IP do not match, because the kernel of the pod's node has rewritten the sender's
+// address outside the pod. Headless Services work.
 //
 // # The configuration
 //

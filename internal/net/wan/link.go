@@ -151,7 +151,7 @@ func (p *path) deviation() time.Duration {
 }
 
 // exact reports whether the kernel must deliver packets separately. By default, the kernel delivers up to 64 KiB of a
-// TCP connection as a unit, which must not be lost, paced or reordered as a whole.
+// TCP connection as a unit. This unit must not be lost, paced or reordered as a whole.
 func (l *Link) exact() bool {
 	return l.LossPPM > 0 || l.ReorderPPM > 0 || l.RateBitsPerSecond > 0 && l.RateBitsPerSecond <= exactRate
 }

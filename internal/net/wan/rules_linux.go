@@ -81,7 +81,7 @@ func connect() (*nftables.Conn, error) {
 }
 
 // install replaces the existing rules, including rules of another process; no packet passes unmatched in the meantime.
-// It keeps the chains: when a chain is removed from its hook, the kernel drops every queued packet of the network
+// It keeps the chains. When a chain is removed from its hook, the kernel drops every queued packet of the network
 // namespace, and does not count the drops.
 func (r *rules) install(set *ruleset) error {
 	if r.works < 0 {

@@ -41,8 +41,8 @@ func BenchmarkTCPUnderLoss(b *testing.B) {
 	}
 }
 
-// lossyPair returns a pair of namespaces whose sidecars delay packets in both directions, and lose some of the packets
-// that from sends, until end is called.
+// lossyPair returns a pair of namespaces. Until end is called, their sidecars delay packets in both directions, and
+// lose some of the packets that from sends.
 func lossyPair(b *testing.B, rtt time.Duration, ppm int64) (from, to *namespace, end func()) {
 	b.Helper()
 	from, to = podPair(b)

@@ -30,7 +30,7 @@ type Config struct {
 	// Seed seeds the emulation's random generator.
 	Seed uint64
 	// BufferLimit is the number of bytes that a link may keep for a peer without acknowledgement before the endpoint
-	// counts as congested; the link still keeps more. 0 means 64 MiB.
+	// counts as congested. The link still keeps more. 0 means 64 MiB.
 	BufferLimit int
 	// Durable is set if the node logs the messages that it receives. Then no message is sent before Link.Flush or
 	// Conn.Flush, however much is queued, and a peer's frames are acknowledged only after Link.Logged.
@@ -46,9 +46,9 @@ type Config struct {
 	// Replaceable lists the nodes that a later incarnation may replace. If a later incarnation replaces any other node,
 	// the database has lost state.
 	Replaceable []geo.NodeID
-	// Replaced is called when a later incarnation has replaced a peer: after all messages received from the earlier
-	// incarnation, and before any message from the later one. From then on, messages to the peer are lost until Link.Open
-	// confirms that they are meant for the later incarnation.
+	// Replaced is called when a later incarnation has replaced a peer. The call follows all messages received from
+	// the earlier incarnation, and precedes every message from the later one. From then on, messages to the peer
+	// are lost until Link.Open confirms that they are meant for the later incarnation.
 	Replaced func(peer geo.NodeID, incarnation uint32)
 	// Broken is called once, with the reason, if the database has lost state.
 	Broken func(reason string)

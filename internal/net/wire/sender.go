@@ -39,8 +39,8 @@ func (r *ring) pop() *chunk {
 	return c
 }
 
-// sender is one direction of a connection. It has a queue, which is also the delay line of an emulated link, and a
-// goroutine per TCP connection that writes all due frames together.
+// sender is one direction of a connection. It has a queue, which is also the delay line of an emulated link. A
+// goroutine per TCP connection writes all due frames together.
 type sender struct {
 	mu    sync.Mutex
 	path  *geo.Path // nil without emulation

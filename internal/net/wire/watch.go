@@ -14,9 +14,9 @@ const watched = 10
 // maxFast is the maximum number of intervals that a watch keeps. After that, the last interval is extended.
 const maxFast = 100
 
-// Fast is an interval in which a link was faster than declared: the median of ten consecutive round trips was below
-// geo.Topology.LeastRTT. A busy machine cannot make a round trip shorter than its delays, and the median ignores the
-// few round trips in flight when a link changed.
+// Fast is an interval in which a link was faster than declared: geo.Topology.LeastRTT was above the median of ten
+// consecutive round trips. A busy machine cannot make a round trip shorter than its delays. The median ignores the few
+// round trips in flight when a link changed.
 type Fast struct {
 	// Region is the region of the peers. If Single is set, the interval applies only to the link to Peer.
 	Region geo.Region
@@ -64,8 +64,8 @@ func (w *watch) add(at, rtt time.Duration) {
 	last.To, last.Median = to, min(last.Median, median)
 }
 
-// fast returns the start of the first and the end of the last round trip in the ring that was too short, and the median
-// of all round trips in the ring.
+// fast returns the start of the first and the end of the last round trip in the ring that was too short. It also
+// returns the median of all round trips in the ring.
 func (w *watch) fast() (from, to, median time.Duration) {
 	var rtts [watched]time.Duration
 	first := true

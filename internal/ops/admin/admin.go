@@ -101,8 +101,8 @@ type LinkStatus struct {
 	// connections lose nothing.
 	Probes   int64 `json:"probes,omitempty"`
 	Answered int64 `json:"answered,omitempty"`
-	// RTT is an HDR histogram (V2 compressed, base64) of the round trips of the last 10 s, in microseconds; empty if the
-	// region has no other node.
+	// RTT is an HDR histogram (V2 compressed, base64) of the round trips of the last 10 s, in microseconds. It is
+	// empty if the region has no other node.
 	RTT string `json:"rtt,omitempty"`
 	// Mesh has the round trips of a pair of probes if a service mesh carries the pods' connections; otherwise nil.
 	Mesh *MeshRTT `json:"mesh,omitempty"`

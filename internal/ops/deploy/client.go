@@ -69,8 +69,9 @@ func ClientOf(db *v1alpha1.GeoDatabase, t *geo.Topology) *Client {
 }
 
 // Endpoints returns the endpoints of each region's clients for deployed programs. Each endpoint is the first pod of the
-// region that the client specification names. If it names none, the endpoint is in the clients' region or, if that
-// region has no pod for clients, in the nearest region that has one. Endpoints returns nil if the spec has no clients.
+// region that the client specification names. If it names none, the endpoint is in the clients' region. If that region
+// has no pod for clients, the endpoint is in the nearest region that has one. Endpoints returns nil if the spec has no
+// clients.
 func Endpoints(db *v1alpha1.GeoDatabase, t *geo.Topology) (out []Endpoint) {
 	var program *v1alpha1.Program
 	var c *v1alpha1.ProgramClient

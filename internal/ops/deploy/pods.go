@@ -20,8 +20,8 @@ type Pod struct {
 	// Set is the name of the pod's StatefulSet and its Service. Name is the name of the pod. Host is the host name by
 	// which other pods find it.
 	Set, Name, Host string
-	// Known is the host name that programs use for the pod: Host or, if the role has a Service for each pod, the host
-	// name of the pod's Service.
+	// Known is the host name that programs use for the pod. It is Host or, if the role has a Service for each pod,
+	// the host name of the pod's Service.
 	Known string
 }
 

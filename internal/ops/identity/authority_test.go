@@ -125,7 +125,7 @@ func TestCurrent(t *testing.T) {
 	}
 }
 
-// TestSignersAreReplaced simulates ten years in steps of a day. There is always a signer, every process trusts a new
+// TestSignersAreReplaced simulates ten years in steps of a day. There is always a signer. Every process trusts a new
 // signer before that signer issues its first certificate, and certificates are accepted for their whole validity.
 func TestSignersAreReplaced(t *testing.T) {
 	a := newAuthority(t, epoch)

@@ -1,5 +1,5 @@
-// Package attach runs BenchmarkRuns on existing databases: on databases that a GeoDatabase describes with spec.external
-// and, with Program, on any database for which there is a custom target. Program has the same flags, outputs and exit
+// Package attach runs BenchmarkRuns on existing databases. A GeoDatabase with spec.external describes such a database.
+// Program also accepts any database for which there is a custom target. Program has the same flags, outputs and exit
 // codes as geobench run, where these apply.
 package attach
 

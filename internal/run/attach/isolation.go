@@ -38,8 +38,8 @@ func AllLevels(engine string) []string {
 	return slices.Clone(e.Parameters[i].OneOf)
 }
 
-// PlayIsolation plays each case of package anomalies plays times on a checked GeoDatabase with spec.external. level is
-// one of the levels that Levels returns, and picked whether the manifest sets it. secrets is as for Play.
+// PlayIsolation plays each case of package anomalies plays times on a checked GeoDatabase whose spec.external is set.
+// level is one of the levels that Levels returns, and picked whether the manifest sets it. secrets is as for Play.
 //
 // If the manifest does not set the level and the database cannot provide it as configured, the result states the
 // reason. The rows of the cases replace the rows of runs, and are dropped at the end.

@@ -103,7 +103,7 @@ func TestIsolationOfMariaDB(t *testing.T) {
 	s.AwaitNoSessions(t)
 }
 
-// If a user has no privilege to see the server's locks, the test of isolation returns an error, and all objects that it
+// If a user has no privilege to see the server's locks, the test of isolation returns an error. All objects that it
 // created are dropped.
 func TestIsolationNeedsPrivilege(t *testing.T) {
 	s := mysqltest.Start(t)

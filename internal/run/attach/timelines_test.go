@@ -165,9 +165,10 @@ func (d *realDatabase) explored(t *testing.T, p *plan.Plan, s sqltarget.Server, 
 	}
 }
 
-// Real databases take the timelines that the explorer draws for simulated ones: cut, slow and lossy links between
-// clients and servers, and servers that stop for a while. PostgreSQL is killed and recovers from its log. The other
-// servers are paused. By default each database takes one timeline. With consecutive runs, it takes one per run.
+// Real databases take the timelines that the explorer draws for simulated ones. In these timelines, links between
+// clients and servers are cut, slow or lossy, and servers stop for a while. PostgreSQL is killed and recovers from its
+// log. The other servers are paused. By default each database takes one timeline. With consecutive runs, it takes one
+// per run.
 func TestTimelinesOnRealDatabases(t *testing.T) {
 	const load = "{clientsPerRegion: 8, thinkTime: 10ms, requestTimeout: 300ms, warmup: 500ms, duration: 4s}"
 	const accounts = "{smallbank: {customers: 500}}"

@@ -8,7 +8,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/engines"
 )
 
-// aborts returns an error if neither the point's engine nor its workload aborts attempts for this reason, because a
+// aborts returns an error if neither the point's engine nor its workload aborts attempts for this reason. Otherwise a
 // misspelled reason would yield a share of 0. For databases that are not Geobench engines it accepts any reason: the
 // reasons come from their servers and drivers.
 func (p *Point) aborts(reason string) error {

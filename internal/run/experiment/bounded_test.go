@@ -76,8 +76,8 @@ func TestReportsShowLowerBounds(t *testing.T) {
 	}
 }
 
-// If the latencies of some repetitions are lower bounds, the median is shown as a lower bound: the median of the bounds
-// and the exact latencies.
+// If the latencies of some repetitions are lower bounds, the median is shown as a lower bound. It is the median of the
+// bounds and the exact latencies.
 func TestMedianOverLowerBounds(t *testing.T) {
 	e := mustRead(t, replaced(t, "  sweep:", "  repetitions: 3\n  sweep:"))
 	r, n := invented(e, 1000), 0

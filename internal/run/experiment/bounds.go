@@ -246,8 +246,9 @@ func (w *bounds) mapping(m ast.MapExpr, often uint64) (shape, error) {
 	return w.made(out, often)
 }
 
-// loop returns a bound for the expansion of a macro: a loop over a range that updates an accumulator, which is a list,
-// a number or a boolean. cel.bind expands to a loop over an empty range, whose accumulator starts with the bound value.
+// loop returns a bound for the expansion of a macro, which is a loop over a range. The loop updates an accumulator,
+// which is a list, a number or a boolean. cel.bind expands to a loop over an empty range, whose accumulator starts with
+// the bound value.
 func (w *bounds) loop(c ast.ComprehensionExpr, often uint64) (shape, error) {
 	over, err := w.of(c.IterRange(), often)
 	if err != nil {

@@ -76,8 +76,8 @@ func doubled(first, next string, deep int) string {
 	return out + name + end
 }
 
-// TestHostileExpressions checks that an author of an Experiment cannot make the operator use unbounded time or memory:
-// the bounds of an expression are computed before its evaluation.
+// TestHostileExpressions checks that an author of an Experiment cannot make the operator use unbounded time or memory.
+// The bounds of an expression are computed before its evaluation.
 func TestHostileExpressions(t *testing.T) {
 	b := sweptBoard(1000)
 	for name, tc := range hostile {

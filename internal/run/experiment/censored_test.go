@@ -87,8 +87,8 @@ func TestClaimsOverAborts(t *testing.T) {
 	}
 }
 
-// If the latencies of two of five repetitions are lower bounds, the median of all five is between 100 and 120 ms. 99
-// transactions are too few for a p99.
+// If the latencies of two of five repetitions are lower bounds, the median of all five is between 100 and 120 ms. A p99
+// needs more than 99 transactions.
 func TestClaimsOverRepetitions(t *testing.T) {
 	for expression, want := range map[string]string{
 		"p99('near', 2) > 99.0":  "holds",

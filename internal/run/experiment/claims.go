@@ -369,9 +369,9 @@ func (b *board) value(parameter int, v any) (string, error) {
 	return "", lookupf("%s does not take the value %s: its values are %s", p.Name, text, listed(known))
 }
 
-// where parses the argument of a claim that fixes parameters: a single value if the experiment has one parameter, or a
-// map from names to values. The result has, for each parameter, the text of its value, or "" if the argument does not
-// fix it.
+// where parses the argument of a claim that fixes parameters. The argument is a single value if the experiment has one
+// parameter, or a map from names to values. The result has, for each parameter, the text of its value, or "" if the
+// argument does not fix it.
 func (b *board) where(at any) ([]string, error) {
 	fixed := make([]string, len(b.Parameters))
 	m, isMap := at.(map[string]any)

@@ -55,8 +55,8 @@ type Experiment struct {
 
 // Parameter is a swept field.
 type Parameter struct {
-	// Path is the path of the field in the manifest. Name is the name in claims and plots: the last component of the path,
-	// or the whole path if two parameters have the same last component.
+	// Path is the path of the field in the manifest. Name is the name in claims and plots. It is the last component
+	// of the path, or the whole path if two parameters have the same last component.
 	Path, Name string
 	Values     []v1alpha1.SweepValue
 	// with are fields that change together with the parameter. Claims and plots do not mention them.

@@ -21,8 +21,8 @@ func counterNamed(name string) *metric {
 	}}
 }
 
-// gaugeNamed returns the metric of an engine's gauge at the end of a run: its maximum over all nodes, because a sum of
-// log positions or terms is meaningless. Callers must check that the results have the gauge.
+// gaugeNamed returns the metric of an engine's gauge at the end of a run. The metric is the maximum over all nodes,
+// because a sum of log positions or terms is meaningless. Callers must check that the results have the gauge.
 func gaugeNamed(name string) *metric {
 	return &metric{name: name, title: name + " at the end", of: func(d *result.Document) float64 {
 		most := math.NaN()

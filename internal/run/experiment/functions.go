@@ -163,8 +163,8 @@ func askForSeries(name string, ask func([]ref.Val) (query, error), args ...*cel.
 	return f
 }
 
-// askFor returns a function that yields a list over the whole sweep or, with an additional argument, the number at the
-// point that the argument selects.
+// askFor returns a function that yields a list over the whole sweep. With an additional argument, the function yields
+// the number at the point that the argument selects.
 func askFor(name string, ask func([]ref.Val) (query, error), args ...*cel.Type) function {
 	f := function{name: name, overloads: []overload{
 		{name + "_sweep", args, numberList, func(b *board, args []ref.Val) (any, error) {
@@ -417,8 +417,8 @@ func lists(args []ref.Val) ([][]float64, error) {
 }
 
 // scalability returns the scalability score of Dike (Qu et al., 4.4, equation 3) for each step from one cluster size to
-// the next: 1 - |TPS2/N2 - TPS1/N1| / (TPS2/N2), where N1 < N2. The score is 1 if the throughput per node is constant,
-// and has no lower bound. The unit of the sizes does not matter, because only their ratio affects the score.
+// the next. The score is 1 - |TPS2/N2 - TPS1/N1| / (TPS2/N2), where N1 < N2. It is 1 if the throughput per node is
+// constant, and has no lower bound. The unit of the sizes does not matter, because only their ratio affects the score.
 func scalability(throughputs, nodes []float64) ([]float64, error) {
 	if len(throughputs) != len(nodes) {
 		return nil, fmt.Errorf("scalability of %d throughputs and %d sizes: they must be of the same points", len(throughputs), len(nodes))

@@ -53,8 +53,8 @@ func (x *expansion) allowed(context.Context) {
 	}
 }
 
-// invalid returns the reasons because of which a result counts only if the experiment allows them, and the first of
-// these reasons that the experiment does not allow. Both are nil if the result counts anyway.
+// invalid returns the reasons because of which a result counts only if the experiment allows them. It also returns the
+// first of these reasons that the experiment does not allow. Both are nil if the result counts anyway.
 func (e *Experiment) invalid(d *result.Document) (reasons []string, refused *result.Reason) {
 	if d.Verdict == v1alpha1.VerdictPassed {
 		return nil, nil

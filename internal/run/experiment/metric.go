@@ -517,8 +517,8 @@ func abortedFor(reason string) *metric {
 	}}
 }
 
-// shareNamed returns the metric of a share (in percent) or a mean of the mix, either as realised in the results or as
-// configured in the manifest. It is NaN if the workload does not count this share.
+// shareNamed returns the metric of a share (in percent) or a mean of the mix. The value is either realised in the
+// results or configured in the manifest. It is NaN if the workload does not count this share.
 func shareNamed(name, of string, configured bool) *metric {
 	title := "realised "
 	if configured {

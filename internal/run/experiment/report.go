@@ -371,8 +371,8 @@ func ReadReport(path string) (*Report, error) {
 	return out, nil
 }
 
-// Err returns nil if every claim holds, every run was possible and gave correct answers, every Invalid run is allowed,
-// and every search found a peak. Otherwise the error states the number of violations of each kind.
+// Err returns nil if every claim holds, every run was possible with correct answers, every Invalid run is allowed, and
+// every search found a peak. Otherwise the error states the number of violations of each kind.
 func (out *Report) Err() error {
 	var parts []string
 	var differ, unknown int

@@ -192,10 +192,10 @@ func ratesBetween(least, greatest int64, percent int32) []int64 {
 // votes counts the outcomes of the probes of one rate.
 type votes struct{ keep, miss int }
 
-// bisection is the state of a search after some probes. low is the index of the highest rate that met the objectives in
-// a majority of its probes, or -1. high is the index of the lowest rate that missed them in a majority of its probes,
-// or the number of rates. The search assumes that all rates below low meet the objectives and all rates above high miss
-// them.
+// bisection is the state of a search after some probes. The field low is the index of the highest rate that met the
+// objectives in a majority of its probes, or -1. The field high is the index of the lowest rate that missed them in a
+// majority of its probes, or the number of rates. The search assumes that all rates below low meet the objectives and
+// all rates above high miss them.
 type bisection struct {
 	of        []votes
 	low, high int
@@ -338,9 +338,9 @@ func share(peak int64, percent int32) int64 {
 	return max(1, int64(math.Round(float64(peak)*float64(percent)/100)))
 }
 
-// Advance returns the experiment after the given outcomes of runs: with the state of its searches, and with the runs of
-// all points whose rate is known. ended returns the outcome of a run and whether the run has finished. It returns an
-// error if the run was not possible.
+// Advance returns the experiment after the given outcomes of runs. The returned experiment has the state of its
+// searches, and the runs of all points whose rate is known. ended returns the outcome of a run and whether the run has
+// finished. It returns an error if the run was not possible.
 func (e *Experiment) Advance(ended func(*Run) (Ended, bool, error)) *Experiment {
 	if len(e.Searches) == 0 {
 		return e

@@ -159,7 +159,7 @@ func TestNamesOfSearchedRuns(t *testing.T) {
 }
 
 // TestSearchFindsWhatTheGridFinds: wherever the peak is, the search finds the same rate as a test of all rates in
-// order, with at most a fifth of the probes.
+// order. It needs at most a fifth of the probes.
 func TestSearchFindsWhatTheGridFinds(t *testing.T) {
 	most := 0
 	rates := searchOf(defaultSearch, 1000).prober.rates

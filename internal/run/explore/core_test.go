@@ -60,7 +60,7 @@ func TestCoreAnswersInTime(t *testing.T) {
 	}
 }
 
-// The explorer checks the bound of every protocol that promises one: with a bound that no protocol can meet, each of
+// The explorer checks the bound of every protocol that promises one. With a bound that no protocol can meet, each of
 // these protocols is reported as late.
 func TestPromisesAreKept(t *testing.T) {
 	var promise []string

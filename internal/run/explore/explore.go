@@ -45,8 +45,8 @@ type Config struct {
 	// the remaining regions then send again. Each of these transactions must be answered within the time that
 	// protocol.Tolerance promises.
 	Core bool
-	// Buggify makes replicas take rare actions at points that the seed enables (package buggify), until the last fault has
-	// ended and the last transaction was sent. The rest of the scenario is unchanged.
+	// Buggify makes replicas take rare actions at points that the seed enables (package buggify). The actions stop
+	// when the last fault has ended and the last transaction was sent. The rest of the scenario is unchanged.
 	Buggify bool
 	// Disk changes the scenarios of all seeds. Nodes have logs wherever possible, and syncs take time. Crashing nodes lose
 	// unsynced data. If the database tolerates the loss of a region, logs may also become unreadable.
@@ -223,8 +223,8 @@ type execution struct {
 	// verdict is the result of the history check; nil if the history was not checked.
 	verdict *history.Verdict
 	// pending is the number of pending transactions when patience ended or everything was complete. It is stored at that
-	// time because the number may grow again: an idle group may elect a leader, which has pending work until it knows the
-	// state of all members.
+	// time because the number may grow again. An idle group may elect a leader, which has pending work until it
+	// knows the state of all members.
 	pending int
 	// injector injects the faults of the timeline; nil without a timeline.
 	injector *simulated.Injector
@@ -396,7 +396,7 @@ func (e *execution) watch(c Config) {
 // work.
 func (e *execution) quiet() bool { return e.away == 0 && e.played() && e.unfinished() == 0 }
 
-// unfinished returns the number of pending transactions at all nodes except those that lag permanently.
+// unfinished returns the number of pending transactions at all nodes except nodes that lag permanently.
 func (e *execution) unfinished() int {
 	sum := e.sim.Pending()
 	for n := range geo.NodeID(e.topology.Nodes()) {

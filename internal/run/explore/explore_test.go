@@ -164,9 +164,9 @@ func TestQuietCopiesAreEqual(t *testing.T) {
 	}
 }
 
-// In these scenarios of Janus, a region is lost when only some nodes know its decisions, and a coordinator may be
-// silent for 8 s before another node takes over. The node that takes over an instance sends the decision to all other
-// nodes, so that they need not take over the instance one after another.
+// In these scenarios of Janus, a region is lost when only some nodes know its decisions. A coordinator may be silent
+// for 8 s before another node takes over. The node that takes over an instance sends the decision to all other nodes,
+// so they need not take over the instance one after another.
 func TestRecoveryTakesOneTurn(t *testing.T) {
 	for _, seed := range []uint64{16923, 18293} {
 		r := Run(Config{Engine: janus.Engine, Seed: seed})
@@ -189,8 +189,8 @@ func worldOf(t *testing.T, c Config) *world {
 	return w
 }
 
-// A group soon elects a leader although retransmissions of lost packets delay messages beyond its election timeout,
-// which is a tenth of the link delay here. With constant timeouts, the election took four minutes.
+// A group soon elects a leader although retransmissions of lost packets delay messages beyond its election timeout. The
+// timeout is a tenth of the link delay here. With constant timeouts, the election took four minutes.
 func TestElectionsEnd(t *testing.T) {
 	e, _ := engines.Lookup("geogauss")
 	if r := Run(Config{Engine: e, Seed: 1123, Hostile: true}); !r.Passed() || r.Virtual > 20*time.Second {

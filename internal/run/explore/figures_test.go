@@ -59,8 +59,8 @@ func TestMisreportedFiguresAreTold(t *testing.T) {
 	}
 }
 
-// No engine reports a figure that differs from its declaration, even if nodes are lost and replaced, restart from logs
-// and checkpoints, or load the rows again for a second run.
+// No engine reports a figure that differs from its declaration. This also holds if nodes are lost and replaced, restart
+// from logs and checkpoints, or load the rows again for a second run.
 func TestFiguresOfEngines(t *testing.T) {
 	for _, e := range engines.All() {
 		t.Run(e.Name, func(t *testing.T) {

@@ -241,8 +241,8 @@ func (w *world) legal(e *protocol.Engine) bool {
 	return w.timelineLegal(e) && (!w.durable || len(lost) == 0 || s.InFlight)
 }
 
-// shake makes four kinds of random changes, each with probability one half: other random numbers, other times of the
-// calls, other regions or rows of the calls, and other times of the faults.
+// shake makes four kinds of random changes, each with probability one half. The changes are other random numbers, other
+// times of the calls, other regions or rows of the calls, and other times of the faults.
 func (w *world) shake(r *rand.Rand) {
 	half := func() bool { return r.IntN(2) == 0 }
 	if half() {

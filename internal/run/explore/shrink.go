@@ -31,8 +31,8 @@ const (
 // Shrink searches for a minimal scenario with the same problem as the scenario of a seed. It has few transactions,
 // faults, regions, partitions and replicas, a network without loss and jitter, and default parameters.
 //
-// Shrink tries one change after another, and keeps a change if the execution still has the same problem (delta
-// debugging: Zeller and Hildebrandt, Simplifying and Isolating Failure-Inducing Input, IEEE TSE 2002). It stops when no
+// Shrink tries one change after another, and keeps a change if the execution still has the same problem. This is delta
+// debugging (Zeller and Hildebrandt, Simplifying and Isolating Failure-Inducing Input, IEEE TSE 2002). It stops when no
 // change is kept, or after the given number of events; 0 stands for 80 million. The result depends only on the seed.
 //
 // Shrink returns nil if the seed passes, or if ctx is done before the seed's scenario has run.

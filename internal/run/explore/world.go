@@ -314,8 +314,8 @@ func newTopology(c Config, r *rand.Rand, scale time.Duration) *geo.Topology {
 	}
 	for a := range regions {
 		for b := range a + 1 {
-			// The delay between two regions is at least a tenth of the scale, so the delays of links differ by at most a factor
-			// of ten.
+			// The delay between two regions is at least a tenth of the scale, so link delays differ by at
+			// most a factor of ten.
 			d := scale/10 + upTo(r, scale-scale/10)
 			if a == b {
 				d = 50*time.Microsecond + upTo(r, 450*time.Microsecond)

@@ -181,8 +181,8 @@ func play(t *testing.T, p *plan.Plan, r geo.Region, x *tape, answers []answer) *
 	return m.Report()
 }
 
-// replay returns the document of the recorded run with other answers and with the objectives of p. spoil changes a
-// recorded answer, or returns false to remove it.
+// replay returns the document of the recorded run with the objectives of p and with other answers. The function spoil
+// changes a recorded answer, or returns false to remove it.
 func (x *taped) replay(t *testing.T, p *plan.Plan, spoil func(answer) (answer, bool)) *result.Document {
 	t.Helper()
 	f := x.facts

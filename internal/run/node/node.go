@@ -59,8 +59,8 @@ type Config struct {
 	// Journal is the folder for the log of the node's inputs, from which a restarted process continues. If it is empty,
 	// the node keeps no log and loses its state with the process.
 	Journal string
-	// CutJournal is the growth of the log, in bytes, after which it is truncated; 0 stands for half of the data's size,
-	// but at least 32 MiB.
+	// CutJournal is the growth of the log, in bytes, after which it is truncated. The value 0 stands for half of
+	// the data's size, but at least 32 MiB.
 	CutJournal int64
 	// Disk stores the log; nil for the operating system's file system.
 	Disk journal.Disk

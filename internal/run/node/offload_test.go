@@ -50,8 +50,8 @@ func thinkerEngine(let <-chan struct{}) *protocol.Engine {
 	}}
 }
 
-// Work outside the loop does not block the loop. A process that finds a log repeats the work of the previous process,
-// and handles the end of each piece at the same position among the inputs. It also continues unfinished work.
+// Work outside the loop does not block the loop. A process that finds a log repeats the work of the previous process.
+// It handles the end of each piece at the same position among the inputs. It also continues unfinished work.
 func TestWorkBesideTheLoop(t *testing.T) {
 	let := make(chan struct{})
 	db := database("a", "b")

@@ -62,7 +62,7 @@ func sweeps(r *experiment.Report) []Sweep {
 		var findings []*experiment.Finding
 		holds := 0
 		for k := range r.Claims {
-			// A report contains the claims of all experiments, so select those of this experiment.
+			// A report contains the claims of all experiments, so select this experiment's claims.
 			if f := &r.Claims[k]; f.Experiment == e.Name {
 				findings = append(findings, f)
 				s.Claims = append(s.Claims, claimOf(f))

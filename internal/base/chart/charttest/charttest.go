@@ -16,7 +16,7 @@ import (
 // glyph is the approximate width of a character, in CSS pixels.
 const glyph = 0.56 * 13
 
-// Inside checks that no stroke or text of an SVG extends beyond its edges, and that the SVG has a title and a
+// Inside checks that no stroke or text of an SVG extends beyond its edges. The SVG must also have a title and a
 // description for blind readers.
 func Inside(t *testing.T, name, svg string) {
 	t.Helper()

@@ -1,8 +1,8 @@
-// Package journaltest provides an in-memory disk that fails like real disks (Pillai et al., All File Systems Are Not
-// Created Equal, OSDI 2014; Rebello et al., Can Applications Recover from fsync Failures?, ATC 2020). A machine crash
-// loses unsynced data, sector by sector. After a failed sync, the kernel's memory looks as if the sync had succeeded.
-// Bits flip, files are truncated, space runs out, and sectors become unreadable. The test chooses the faults and their
-// times, or derives them from a seed.
+// Package journaltest provides an in-memory disk that fails like real disks. For such failures see Pillai et al., All
+// File Systems Are Not Created Equal, OSDI 2014. See also Rebello et al., Can Applications Recover from fsync
+// Failures?, ATC 2020. A machine crash loses unsynced data, sector by sector. After a failed sync, the kernel's memory
+// looks as if the sync had succeeded. Bits flip, files are truncated, space runs out, and sectors become unreadable.
+// The test chooses the faults and their times, or derives them from a seed.
 package journaltest
 
 import (

@@ -29,8 +29,8 @@ func CheckCopies(t *geo.Topology, p protocol.Params) *protocol.TopologyError {
 }
 
 // Bear adapts a tolerance s to the number of copies of each batch; s ignores transactions in flight. With more than one
-// copy, the database loses no transaction in flight, provided that a region with the batch survives and enough regions
-// remain to hold new batches.
+// copy, the database loses no transaction in flight under two conditions. A region with the batch survives, and enough
+// regions remain to hold new batches.
 func Bear(s protocol.Tolerance, t *geo.Topology, copies int) protocol.Tolerance {
 	if copies > 1 {
 		s.InFlight = true
@@ -53,9 +53,9 @@ func Settles(t *geo.Topology, p protocol.Params) (d time.Duration) {
 	return d
 }
 
-// PlaceLaw returns the time from when a sequencer in region c sends a batch's data and position request until the
-// leader in region l can order the batch. By then, readers in enough regions, including c, have received the data and
-// reported it to the leader. ask is the time that the request takes.
+// PlaceLaw returns the time until the leader in region l can order a batch. The time starts when a sequencer in region
+// c sends the batch's data and position request. At the end of this time, readers in enough regions, including c, have
+// received the data and reported it to the leader. The argument ask is the time that the request takes.
 func PlaceLaw(t *geo.Topology, copies int, c, l geo.Region, ask time.Duration) time.Duration {
 	// The first element is the sequencer's own region: it needs no report, only the request.
 	proofs := []time.Duration{ask}

@@ -3,17 +3,16 @@
 // readers. A reader waits until it has both the position and the data of a batch.
 //
 // A sequencer may be lost after it has sent a batch's data and before the log has the batch's name. A reader that has
-// waited too long for the position can request that the batch become void: a void entry in the log states that the
+// waited too long for the position can request that the batch become void. A void entry in the log states that the
 // batch will never get a position. A sequencer that was only disconnected reads the entry, too, and puts the
 // transactions into a new batch.
 //
-// A node may be a sequencer, which requests positions from the log's leader; a member, which stores the log
-// (member.go); a reader, which takes the batches in log order (reader.go); or all of these. A database may have several
-// numbered logs.
+// A node may have one or more of three roles. A sequencer requests positions from the log's leader. A member stores the
+// log (member.go), and a reader takes the batches in log order (reader.go). A database may have several numbered logs.
 //
 // A batch may have a position although its data was lost with its sequencer before it reached every reader. Readers
 // without the data then stop. With Config.Copies, a batch gets a position only after that number of regions hold its
-// data, and readers without the data fetch it from one of these regions (proof.go).
+// data. Readers without the data fetch it from one of these regions (proof.go).
 package batchlog
 
 import (

@@ -130,8 +130,8 @@ func (h *holder) fire(arg uint64) {
 
 // proofs is a member's knowledge of the readers' data, and the batches that wait for proof while it leads.
 type proofs struct {
-	// holds[n][s] is the last batch of sequencer s for which node n has the data; read[n] is the position up to which n
-	// has read the log.
+	// holds[n][s] is the last batch of sequencer s for which node n has the data. Node n has read the log up to
+	// position read[n].
 	holds [][]uint64
 	read  []uint64
 	// unproven holds, for each sequencer, the batches that wait for proof, in ascending order.

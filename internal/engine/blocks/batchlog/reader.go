@@ -82,8 +82,8 @@ const (
 	// position at two checks comes from a sequencer that is lost or disconnected from the leader. If the sequencer is
 	// lost, the batch stays void. Otherwise the sequencer resends the transactions in a new batch.
 	abandonedAfter = 3 * time.Second
-	// fetchAfter is the time that a reader waits for missing data at its position before it asks the first reader for it,
-	// and then each further reader.
+	// fetchAfter is the time that a reader waits for missing data at its position before it asks the first reader
+	// for it. The reader waits for the same time before it asks each further reader.
 	fetchAfter = 500 * time.Millisecond
 	// keptBytes bounds the data that a reader keeps for other readers; the oldest is dropped first. A reader that needs
 	// dropped data stops, as if batches needed no proof. If a region is permanently lost, readers never learn that all

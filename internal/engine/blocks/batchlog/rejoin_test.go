@@ -92,7 +92,7 @@ func TestNewIncarnationOfASequencer(t *testing.T) {
 	}
 }
 
-// A new incarnation repeats its request until it has read its mark: the leader that it knows may be lost, and no new
+// A new incarnation repeats its request until it has read its mark. The leader that it knows may be lost, and no new
 // leader may have announced itself.
 func TestNewIncarnationAsksUntilItIsIn(t *testing.T) {
 	w := newWorld()

@@ -72,8 +72,8 @@ func (x *Executor) CheckOrder(c *invariant.Checker, i *invariant.Invariant) {
 }
 
 // CheckPairs checks pairs of transactions that arrive in parts, as invariant i of an engine. It ignores all other
-// transactions. If two such transactions are adjacent in a row's queue, they must have the same order in all queues of
-// all copies in which they are adjacent.
+// transactions. Two such transactions must have the same order in all queues of all copies in which they are adjacent
+// in a row's queue.
 func (x *Executor) CheckPairs(c *invariant.Checker, i *invariant.Invariant) {
 	for _, key := range x.lockedKeys() {
 		var last *execution
@@ -97,8 +97,9 @@ func (x *Executor) CheckPairs(c *invariant.Checker, i *invariant.Invariant) {
 
 // CheckCircles checks that no transactions wait for each other's locks in a cycle, as invariant i of an engine.
 func (x *Executor) CheckCircles(c *invariant.Checker, i *invariant.Invariant) {
-	// Topological sort: remove the transactions that wait for no other transaction, then those that wait only for removed
-	// transactions, and so on. Each remaining transaction is in a cycle or waits for a transaction in a cycle.
+	// Topological sort: remove the transactions that wait for no other transaction, then the transactions that wait
+	// only for removed transactions, and so on. Each remaining transaction is in a cycle or waits for a transaction
+	// in a cycle.
 	waits, behind := map[*execution]int{}, map[*execution][]*execution{}
 	var free []*execution
 	for _, l := range x.locks.locks {

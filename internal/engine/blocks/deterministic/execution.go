@@ -10,8 +10,8 @@ import (
 )
 
 // execution is a transaction at one of its participants. Each participant reads its local rows and sends them to the
-// active participants, which are those that write. An active participant collects the reads of all participants and
-// runs the procedure. All active participants use the same reads, so they reach the same result.
+// active participants, which are the participants that write. An active participant collects the reads of all
+// participants and runs the procedure. All active participants use the same reads, so they reach the same result.
 //
 // execution implements txn.Ctx for the procedure. Writes are buffered until the procedure has returned without an
 // error.
@@ -444,8 +444,8 @@ func within(v, b []byte) bool {
 	return at >= from && at < from+uintptr(len(b))
 }
 
-// answer replies to the client if the client waits at this node. Otherwise it sends the outcome to the client's node,
-// but only if that node does not compute the outcome itself and this node is the answering participant of its copy.
+// answer replies to the client if the client waits at this node. Otherwise the answering participant of this node's
+// copy sends the outcome to the client's node, unless that node computes the outcome itself.
 func (e *execution) answer(o txn.Outcome) {
 	x := e.x
 	if e.coordinator == x.c.Self {

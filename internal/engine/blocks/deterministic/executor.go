@@ -34,11 +34,11 @@ type Config struct {
 	// until all participants of the copy have their locks. To that end, each participant notifies all others when it has
 	// its locks, in the message with its reads.
 	//
-	// Otherwise the execution would not be strictly serializable. Suppose that transaction A releases its locks in the
-	// partition that it reaches first. Then B, queued after A there, could be answered while A still waits in another
-	// partition for C, which has no position in some log yet. A transaction that is submitted after B's answer could be
-	// ordered before C, and so before A and B. That order is serializable, but not strictly. The same applies to
-	// single-home transactions.
+	// Otherwise the execution would not be strictly serializable. Suppose that transaction A releases its locks in
+	// the partition that it reaches first. Then B, queued after A there, could be answered while A waits in another
+	// partition for C, which has no position in some log yet. A transaction that is submitted after B's answer
+	// could be ordered before C, and so before A and B. That order is serializable, but not strictly. The same
+	// applies to single-home transactions.
 	KeepLocks bool
 	// Reorderable is for engines that change lock queues (Reorder). It requires KeepLocks: a transaction is certain to be
 	// in no cycle only once all participants have their locks.

@@ -18,7 +18,7 @@ import (
 )
 
 // scene is the executor of partition 0 in the first of two regions, and its output. Each region has two partitions. The
-// executor stores rows 0 and 2: the home of row 0 is the first region, and the home of row 2 is the second region. Rows
+// executor stores rows 0 and 2. The home of row 0 is the first region, and the home of row 2 is the second region. Rows
 // 1 and 3 have the same homes and are in the second partition.
 type scene struct {
 	x   *Executor

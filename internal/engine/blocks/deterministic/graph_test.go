@@ -9,8 +9,8 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// queueOf builds a key's queue of requests from words like r1 and w2, for transactions 1 and 2. members lists the
-// transactions that belong to the deadlock.
+// queueOf builds a key's queue of requests from words like r1 and w2, where transaction 1 reads and transaction 2
+// writes. The parameter members lists the transactions that belong to the deadlock.
 func queueOf(requests, members string) (*lockTable, map[string]*execution, *lock) {
 	table := newLockTable()
 	key := txn.IntKey(0, 1)

@@ -125,8 +125,8 @@ func (s *standing) is(t *testing.T, what string, place, value uint64) {
 
 var lost1, lost0 = PassedMark{1, 1}, PassedMark{0, 1} // both nodes of copy 0
 
-// A node in the lost node's copy waits at the mark for two things: the rows as of the mark, and the driver's report of
-// the new incarnation. If it continued before the report, its messages would be lost.
+// A node in the lost node's copy waits at the mark. It needs the rows as of the mark, and the driver's report of the
+// new incarnation. If it continued before the report, its messages would be lost.
 func TestCopyBeginsAnew(t *testing.T) {
 	s := newStanding(0, 0)
 	s.store.Replace(rowsOf(0, 1))

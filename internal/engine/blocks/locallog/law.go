@@ -10,7 +10,7 @@ import (
 
 // SingleHomeLaw is the latency model of a single-home transaction, without the client's hop. It consists of a batch at
 // the home and, if the home is another region, the forwarder's batch and the round trip. Nodes other than the first
-// node of the home region also request a position from that node; the model includes the mean delay of this request.
+// node of the home region also request a position from that node. The model includes the mean delay of this request.
 // With replicated home logs there is no forwarder. A position then takes a majority and, if needed, copies of the
 // batch.
 func SingleHomeLaw(t *geo.Topology, p protocol.Params, c geo.Region, homes []geo.Region) time.Duration {

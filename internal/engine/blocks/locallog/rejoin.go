@@ -25,10 +25,10 @@ import (
 //     all orders up to their marks. All readers of the log do this at the same position.
 //
 // In all home logs, the multi-home transactions before the cut are therefore exactly those before the marks in the
-// orders. No transaction before the cut waits for a later one in the queue of a row, because such a queue contains the
-// requests of one home in log order. Nor does it wait for a row to arrive, because a transaction that relies on a move
-// is after both parts of the move. All nodes stop at the cut until all logs have reached it. The donors also wait until
-// their unfinished transactions have finished, and the restarting copy waits until it has rows.
+// orders. The queue of a row contains the requests of one home in log order. No transaction before the cut therefore
+// waits for a later one in such a queue. Nor does it wait for a row to arrive, because a transaction that relies on a
+// move is after both parts of the move. All nodes stop at the cut until all logs have reached it. The donors also wait
+// until their unfinished transactions have finished, and the restarting copy waits until it has rows.
 //
 // Messages with reads identify a transaction only by its ID, which does not show on which side of a cut the transaction
 // is. The sender therefore includes the cut at which its copy last got its rows.
@@ -79,8 +79,8 @@ type openIn struct{ log, batch uint64 }
 // unsent is the batch number of transactions from a void batch that are collected for another batch.
 const unsent = math.MaxUint64
 
-// Replaces is an engine's Replaces. It returns all nodes if every log has enough members to continue without one of
-// them, and no batch with a position is lost with a node. Otherwise it returns nil.
+// Replaces is an engine's Replaces. It returns all nodes if every log can continue without any one member, and no batch
+// with a position is lost with a node. Otherwise it returns nil.
 func Replaces(t *geo.Topology, p protocol.Params) (nodes []geo.NodeID) {
 	if !Replicated(p) || batchlog.Copies(p) < 2 || p.Word(HomeLogsParameter.Name) == logsLocal && t.Partitions*t.Replicas < 3 {
 		return nil

@@ -20,18 +20,18 @@ import (
 //
 //   - Equal counts: the lock is requested.
 //   - The row has been moved more often: the transaction is stale, regardless of its other locks. Its participants
-//     notify each other, no node runs it, and its coordinator sends it as another attempt to the homes that the
+//     notify each other, and no node runs it. Its coordinator sends it as another attempt to the homes that the
 //     coordinator knows by then.
-//   - The row has been moved less often: this node has not read the move in the old home's log yet, and the request
-//     waits for it.
+//   - The row has been moved less often: this node has not read the move in the old home's log yet. The request waits
+//     for the move.
 //
-// All copies therefore process the requests for a row in the same order: the requests in its first home's log up to the
-// move, followed by the requests in the next home's log. A coordinator relies on a move only when it has read both
-// parts. Its later transactions are then after the remastering in both logs, so a remastering agrees with the order of
-// all multi-home transactions. A transaction of SLOG's orderer that precedes the remastering in one log precedes it in
-// the other, too, so lock queues still cannot deadlock.
+// All copies therefore process the requests for a row in the same order. The requests in its first home's log up to the
+// move come first, followed by the requests in the next home's log. A coordinator relies on a move only when it has
+// read both parts. Its later transactions are then after the remastering in both logs, so a remastering agrees with the
+// order of all multi-home transactions. A transaction of SLOG's orderer that precedes the remastering in one log
+// precedes it in the other, too, so lock queues still cannot deadlock.
 
-// restartAfter is the time that a coordinator waits before it sends a stale transaction again: the remastering's part
+// restartAfter is the time that a coordinator waits before it sends a stale transaction again. The remastering's part
 // in the other log may still be in flight.
 const restartAfter = time.Millisecond
 
@@ -174,7 +174,7 @@ func (m *remasterer) depart(k txn.Key, count uint64, e *Entry) {
 	}
 }
 
-// half records a part and, once both parts are read, the row's home. A row's moves become known in order: a home starts
+// half records a part and, once both parts are read, the row's home. A row's moves become known in order. A home starts
 // the next move because of a transaction whose coordinator had read both parts of the previous move. The previous
 // move's part therefore also comes first in that home's log.
 func (m *remasterer) half(k txn.Key, id txn.ID, h half) {

@@ -19,7 +19,7 @@ import (
 //
 // The users of a log do not depend on its current leader. A coordinator is a sequencer of the logs of all homes. It
 // sends its batches' data to all readers, and requests a position from the leader (package batchlog). It is notified
-// whether each of its batches has a position, repeats requests to the next leader, and puts the transactions of void
+// whether each of its batches has a position, and repeats requests to the next leader. It puts the transactions of void
 // batches into its next batch. No forwarded transaction can therefore be lost with another node. If the coordinator is
 // lost, each batch that it has sent either has a position at all nodes or becomes void.
 //
@@ -200,8 +200,8 @@ func (l *Log) settled(_ uint64, void bool) {
 // home log has not taken.
 type order struct {
 	log *Log
-	// entries holds the entries from number first on. taken[h] is the number of the next entry that the log of region h
-	// takes; upto[h] is the position up to which that log has taken the order.
+	// entries holds the entries from number first on. The log of region h takes entry number taken[h] next, and has
+	// taken the order up to position upto[h].
 	entries []placedEntry
 	first   int
 	taken   []int
@@ -321,8 +321,8 @@ func (n *Node) takeUpTo(home geo.Region, x int, upto uint64) {
 	o.upto[home] = max(o.upto[home], upto)
 	for ; o.taken[home] < o.first+len(o.entries); o.taken[home]++ {
 		e := o.entries[o.taken[home]-o.first]
-		// Entries beyond upto belong to a later entry of the home log, even if they are known already: all readers must split
-		// the order at the same entries.
+		// Entries beyond upto belong to a later entry of the home log, even if they are known already. All
+		// readers must split the order at the same entries.
 		if e.position >= upto && !n.c.TakesWhatIsHere {
 			break
 		}

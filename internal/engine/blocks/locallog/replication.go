@@ -16,7 +16,7 @@ const (
 // KeepsHomeOnly reports whether, by the parameter replication, rows are stored only in their home regions.
 func KeepsHomeOnly(p protocol.Params) bool { return p.Word("replication") == HomeOnly }
 
-// Place is a protocol.Engine.Place function for engines with the parameter replication: every region holds all rows, or
+// Place is a protocol.Engine.Place function for engines with the parameter replication. Every region holds all rows, or
 // with HomeOnly only the rows whose home it is.
 func Place(t *geo.Topology, p protocol.Params) geo.Layout { return layout(t, KeepsHomeOnly(p)) }
 

@@ -12,12 +12,12 @@ import (
 )
 
 // Endings stores the finished transactions of a group with their outcomes. It is part of the group's replicated state.
-// An outcome is stored while another node may ask for it: until the coordinator reports that all its transactions below
-// a number have finished in all their groups.
+// An outcome is stored while another node may ask for it. That time ends when the coordinator reports that all its
+// transactions below a number have finished in all their groups.
 type Endings[O any] map[source]*endings[O]
 
 // source is an incarnation of a coordinator. Each incarnation numbers its transactions in a separate range, so its
-// finished transactions say nothing about those of an earlier incarnation.
+// finished transactions say nothing about the transactions of an earlier incarnation.
 type source struct {
 	coordinator geo.NodeID
 	incarnation uint32

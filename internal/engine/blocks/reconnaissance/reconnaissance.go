@@ -1,6 +1,6 @@
 // Package reconnaissance finds the footprints of transactions whose procedures cannot declare them, for engines that
 // need footprints to order transactions. It runs a reconnaissance query (Thomson et al., Calvin, SIGMOD 2012, section
-// 3.2.1): the coordinator runs the procedure on the current rows of its copy, without locks, and discards the result.
+// 3.2.1). The coordinator runs the procedure on the current rows of its copy, without locks, and discards the result.
 // The rows that the run touched become the transaction's footprint.
 //
 // When the transaction executes, the procedure may need other rows. All copies detect this alike and discard the

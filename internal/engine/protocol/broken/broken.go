@@ -154,8 +154,8 @@ var Forgetful = engine("forgetful", func(n *node, t *txn.Transaction) {
 	}
 })
 
-// first executes a transaction at the first node, or at this node if here is set, and applies its writes at all nodes
-// in the first node's order.
+// first executes a transaction at the first node, or at this node if here is set. All nodes apply its writes in the
+// first node's order.
 func (n *node) first(t *txn.Transaction, here bool) {
 	if here || n.Self == 0 {
 		writes, o := n.run(t)

@@ -214,7 +214,7 @@ func newReplica(c protocol.Config, unfetched bool) *Replica {
 }
 
 // logMembers returns the members of the log, the first leader first. With ordering leader they are the first three
-// nodes of the first region, or a single node if the region has fewer than three: two members tolerate no more failures
+// nodes of the first region, or a single node if the region has fewer than three. Two members tolerate no more failures
 // than one. With ordering consensus, every region has one member.
 func logMembers(t *geo.Topology, ordering string) []geo.NodeID {
 	if ordering == orderingConsensus {

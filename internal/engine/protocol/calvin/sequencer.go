@@ -105,8 +105,8 @@ func (s *sequencer) close() {
 	s.r.log.Ask(batchlog.Request{Number: number, Readers: touched})
 }
 
-// settled handles the result for the oldest sent batch: it has its log position, or it is void because this node was
-// disconnected for too long. The transactions of a void batch join the current batch.
+// settled handles the result for the oldest sent batch. The batch has its log position, or it is void because this node
+// was disconnected for too long. The transactions of a void batch join the current batch.
 func (s *sequencer) settled(number uint64, void bool) {
 	b := s.sent.Front()
 	s.sent.Pop()

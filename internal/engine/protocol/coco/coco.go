@@ -1,6 +1,6 @@
-// Package coco implements COCO (Y. Lu, X. Yu, L. Cao and S. Madden, Epoch-based Commit and Replication in Distributed
-// OLTP Databases, PVLDB 14(5), 2021): a database with one primary per partition that commits many transactions
-// together. Transactions run optimistically at the primaries of their rows, and the other copies are updated
+// Package coco implements COCO, a database with one primary per partition that commits many transactions together. See
+// Y. Lu, X. Yu, L. Cao and S. Madden, Epoch-based Commit and Replication in Distributed OLTP Databases, PVLDB 14(5),
+// 2021. Transactions run optimistically at the primaries of their rows, and the other copies are updated
 // asynchronously. All transactions of an epoch commit or abort together, by a single two-phase commit.
 //
 // Execution (transactions.go, section 4). The client's node reads all rows at their primaries in parallel. It then
@@ -165,9 +165,8 @@ func place(t *geo.Topology, p protocol.Params) geo.Layout {
 	return placed.Placed()
 }
 
-// tolerates is Engine.Tolerates: any f regions. Settles allows for failed rounds: a member that campaigns without
-// success doubles its wait for the next campaign, and a coordinator whose round failed doubles its wait for other
-// nodes.
+// tolerates is Engine.Tolerates: any f regions. Settles allows for failed rounds. A member that campaigns without
+// success doubles its wait for the next campaign. A coordinator whose round failed doubles its wait for other nodes.
 //
 // A transaction is answered with the second epoch at the latest: the epoch in progress, and then the transaction's own
 // epoch. An epoch lasts as long as its longest transaction. The number of retries at a node is not bounded, so Settles

@@ -125,7 +125,7 @@ func (m *Stop) AppendTo(b []byte) []byte { return m.appendTo(b) }
 
 func (m *Stop) String() string { return fmt.Sprintf("stop epoch %d", m.Epoch) }
 
-// Vote reports to the coordinator that all nodes have executed their transactions of an epoch, and that the sender has
+// Vote reports to the coordinator that all nodes have executed their transactions of an epoch. The sender has also
 // received all writes of the epoch.
 type Vote struct{ Turn }
 

@@ -118,8 +118,8 @@ func (r *Replica) deliver(from geo.NodeID, m epochal) {
 	}
 }
 
-// current reports whether a coordinator's message about an epoch is valid: its ballot is the ballot of the view, and
-// this node knows no higher ballot.
+// current reports whether a coordinator's message about an epoch is valid. Its ballot must be the ballot of the view,
+// and this node must know no higher ballot.
 func (r *Replica) current(t Turn) bool {
 	// A node that has promised a higher ballot must not follow the old coordinator, because the new coordinator may not
 	// know the old coordinator's decisions.
@@ -188,8 +188,8 @@ func (r *Replica) drain() {
 			r.send(n, done)
 		}
 	}
-	// Vote once per epoch, and only in the view's ballot: after a promise to a higher ballot, a vote must not count for
-	// the old coordinator.
+	// Vote once per epoch, and only in the view's ballot. After a promise to a higher ballot, a vote must not count
+	// for the old coordinator.
 	if r.phase != drained || r.voted == r.epoch || r.ballot != r.view.Ballot {
 		return
 	}

@@ -11,9 +11,9 @@ import (
 // phases is the number of points of an epoch that law samples.
 const phases = 400
 
-// law is Engine.Law: the median, over all arrival times, of the latency of a transaction that reads and writes a row of
-// each home, on an otherwise idle system. A cycle lasts from the coordinator's start of an epoch until the coordinator
-// has all votes.
+// law is Engine.Law: the median latency, over all arrival times, on an otherwise idle system. The transaction reads and
+// writes a row of each home. A cycle lasts from the coordinator's start of an epoch until the coordinator has all
+// votes.
 //
 // A transaction that arrives while the epoch runs at its node starts immediately, and may prolong the epoch. Any other
 // transaction starts with the next epoch. The client is answered when the node learns that the transaction's epoch is
@@ -58,8 +58,8 @@ func law(t *geo.Topology, p protocol.Params, c geo.Region, homes []geo.Region) t
 type cycles struct {
 	topology *geo.Topology
 	interval time.Duration
-	// back[x] is the time from the moment when node x notifies all nodes that it is drained until the coordinator has the
-	// votes that wait for this notification.
+	// back[x] is the time from node x's notification that it is drained until the coordinator has the votes that
+	// wait for this notification.
 	back []time.Duration
 }
 

@@ -36,9 +36,9 @@ type scanned struct {
 	rts uint64
 }
 
-// rows holds the rows of a node: the state after the last committed epoch in the store, and separately the writes,
-// reads and locks of the running epoch. Times restart in each epoch, because an epoch follows the previous epoch as a
-// whole. Discarding the separate entries rolls the epoch back.
+// rows holds the rows of a node. The store has the state after the last committed epoch. The writes, reads and locks of
+// the running epoch are separate. Times restart in each epoch, because an epoch follows the previous epoch as a whole.
+// Discarding the separate entries rolls the epoch back.
 type rows struct {
 	store *store.Hash
 	// logical is set if the logical clock validates reads: the parameter concurrency.
@@ -228,9 +228,9 @@ func (e *rows) unlock(x run) {
 	delete(e.locks, x)
 }
 
-// validate reports whether the reads of a run are valid at a time: all rows have the versions that were read, and no
-// other run may write one of the rows up to that time. With the physical clock, no other run may hold a write lock on a
-// row at all.
+// validate reports whether the reads of a run are valid at a time. All rows must have the versions that were read, and
+// no other run may write one of the rows up to that time. With the physical clock, no other run may hold a write lock
+// on a row at all.
 func (e *rows) validate(x run, at uint64, points []Expected, ranges []ExpectedRange) Verdict {
 	for i := range points {
 		p := &points[i]

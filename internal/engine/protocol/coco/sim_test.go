@@ -24,7 +24,7 @@ var (
 	home = map[string]string{"f": "0", "copies": "Majority", "interactive": "true"}
 )
 
-// For every topology and network, the copies stay equal, the total balance is constant, and a reader sees either all of
+// For every topology and network, the copies stay equal and the total balance is constant. A reader sees either all of
 // a transaction's writes or none. Every transaction is answered exactly once: the simulator panics on a second answer.
 func TestSerializable(t *testing.T) {
 	t.Run("default", func(t *testing.T) { protocoltest.Serializable(t, coco.Engine, nil, 3) })

@@ -17,9 +17,9 @@ const (
 	// firstBackoff bounds the pause before the second attempt at a transaction, as in the authors' code.
 	firstBackoff = time.Millisecond
 	// maxDoublings bounds the number of times that the backoff doubles. The backoff before the third attempt is the
-	// longest round trip. The authors' code has no such backoff. All transactions that wait for an epoch start at the same
-	// time, so transactions of different regions that first lock rows of their own region would block each other in every
-	// epoch.
+	// longest round trip. The authors' code has no such backoff. All transactions that wait for an epoch start at
+	// the same time. Without the backoff, transactions of different regions that first lock rows of their own
+	// region would block each other in every epoch.
 	maxDoublings = 5
 	// epochsApart is the backoff, in epochs, up to which doubling continues even after maxDoublings. If slow disks or
 	// links make epochs long, backoffs of a few round trips would all end in the same epoch.
@@ -29,7 +29,7 @@ const (
 // ReasonEpochAborted is the reason of transactions whose epoch was aborted because a node did not answer.
 const ReasonEpochAborted = "epoch-aborted"
 
-// ReasonForgotten is the reason of unknown outcomes at a node that was disconnected for so long that the other nodes no
+// ReasonForgotten is the reason of unknown outcomes at a node that was disconnected for too long. The other nodes no
 // longer know the outcome of the transaction's epoch.
 const ReasonForgotten = "too-far-behind"
 

@@ -263,11 +263,11 @@ func (r *Replica) Readings(dst []protocol.Reading) []protocol.Reading {
 	)
 }
 
-// law is Engine.Law. A single-home transaction has the latency of SLOG. With opportunistic ordering, all homes put a
-// multi-home transaction into their logs at the same time, 2 ms after its expected arrival at the last home. Without
-// opportunistic ordering, each home puts it into its log on arrival. It then reaches the coordinator in these logs.
+// law is Engine.Law. A single-home transaction has the latency of SLOG. With opportunistic ordering, all homes log a
+// multi-home transaction at the same time, 2 ms after its expected arrival at the last home. Without opportunistic
+// ordering, each home puts it into its log on arrival. It then reaches the coordinator in these logs.
 //
-// With replicated home logs, a multi-home transaction first takes a position in the order of the nearest home, and then
+// With replicated home logs, a multi-home transaction first takes a position in the order of the nearest home. It then
 // enters the logs of all homes.
 func law(t *geo.Topology, p protocol.Params, c geo.Region, homes []geo.Region) time.Duration {
 	d := t.RTT(c, c)

@@ -10,9 +10,9 @@ import (
 // A search visits only changes since the last search, because the graph may hold a transaction of every client.
 //
 // A transaction is fully reported (told) once all its partitions have reported it. The set of transactions that it
-// waits for is then final. A transaction is settled when it can be in no undetected deadlock: it belongs to a detected
-// deadlock, or all transactions that it waits for are settled or have ended. A settled transaction stays settled and is
-// not examined again.
+// waits for is then final. A transaction is settled when it can be in no undetected deadlock. This is the case when it
+// belongs to a detected deadlock, or all transactions that it waits for are settled or have ended. A settled
+// transaction stays settled and is not examined again.
 //
 // Every other fully reported transaction watches one of the transactions that it waits for. When the watched
 // transaction is settled, the watching transaction watches the next. If none is left, the watching transaction is

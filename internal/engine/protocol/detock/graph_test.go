@@ -19,8 +19,8 @@ func newGraph() *graph {
 	return g
 }
 
-// tell adds a partition's report: "1/2<3,4" is transaction 1, which has two participants and waits for 3 and 4; "-1" is
-// the end of transaction 1.
+// tell adds a partition's report. For example, "1/2<3,4" reports that transaction 1 waits for transactions 3 and 4, and
+// has two participants. The report "-1" is the end of transaction 1.
 func (g *graph) tell(text string) {
 	var vertices []deterministic.Vertex
 	var over []deterministic.Place

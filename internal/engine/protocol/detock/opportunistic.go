@@ -8,10 +8,10 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Opportunistic ordering (Nguyen 2023, section 4.4): a multi-home transaction carries its expected arrival time at its
-// most distant home, and each home holds it until then. If all transactions arrive in time, all logs contain them in
-// the order of these times, and no deadlock occurs. A transaction is late if a latency has grown or clocks drift. A
-// late transaction can only cause a deadlock, which is resolved.
+// Opportunistic ordering is described by Nguyen (2023, section 4.4). A multi-home transaction carries its expected
+// arrival time at its most distant home, and each home holds it until then. If all transactions arrive in time, all
+// logs contain them in the order of these times, and no deadlock occurs. A transaction is late if a latency has grown
+// or clocks drift. A late transaction can only cause a deadlock, which is resolved.
 
 const (
 	// timestampBuffer is added to the largest latency, for jitter and the forwarder's batch.
@@ -22,8 +22,8 @@ const (
 )
 
 // latencies are the one-way latencies from this node to the first nodes of the other regions. A sample is the remote
-// clock at the probe's arrival minus the local clock at its sending. If a home's clock is ahead by d, the sample is too
-// large by d, and the home inserts too early by d: the errors cancel out.
+// clock at the probe's arrival minus the local clock at its sending. A home whose clock is ahead by d makes the sample
+// too large by d, and inserts too early by the same time. The errors cancel out.
 type latencies struct {
 	r       *Replica
 	samples [][]time.Duration // by region, the latest samples

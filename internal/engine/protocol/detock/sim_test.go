@@ -18,7 +18,7 @@ import (
 // arrivalOrder is Detock without opportunistic ordering.
 var arrivalOrder = map[string]string{"opportunistic": "false"}
 
-// For every topology and network, the copies stay equal, the total balance is constant, and a reader sees either all of
+// For every topology and network, the copies stay equal and the total balance is constant. A reader sees either all of
 // a transaction's writes or none. Every transaction is answered exactly once: the simulator panics on a second answer.
 func TestSerializable(t *testing.T) {
 	t.Run("opportunistic", func(t *testing.T) { protocoltest.Serializable(t, detock.Engine, nil, 4) })

@@ -60,7 +60,7 @@ type server struct {
 	from, boundary uint64
 }
 
-// segment is a sequence of epochs that are merged together: every counting member has ended them, and no member has
+// segment is a sequence of epochs that are merged together. Every counting member has ended them, and no member has
 // write sets before the last of them.
 type segment struct {
 	end  uint64
@@ -133,7 +133,7 @@ func (e *epochs) completed(from geo.NodeID, view, epoch uint64) {
 }
 
 // put appends an epoch to its server's log. The epoch must follow the last received epoch of that server, or follow
-// only merged epochs: all servers may have discarded epochs in which that server did not count.
+// only merged epochs. All servers may have discarded epochs in which that server did not count.
 //
 // The epoch arrives from its server, from a server that passes it on, or with the server's departure.
 func (e *epochs) put(c *Closed) {

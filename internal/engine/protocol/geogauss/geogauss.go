@@ -11,12 +11,12 @@
 //
 // Completeness (epochs.go). An epoch is complete at a server that has all write sets of all members. Depending on the
 // parameter acks, the server merges the epoch immediately, or only when a majority of the servers, or every server, has
-// the epoch, too. Epochs are merged strictly in order.
+// the epoch. Epochs are merged strictly in order.
 //
 // Merge (merge.go). Of an epoch's write sets that write the same row, the write set with the latest snapshot wins; it
 // belongs to the shortest transaction. Ties go to the lowest sequence number, and then to the lowest server. A
 // transaction that loses a row is aborted as a whole. Under snapshot isolation a write set is also aborted if an
-// earlier epoch has changed one of its rows after its snapshot: the first committer wins.
+// earlier epoch has changed one of its rows after its snapshot. The first committer wins.
 //
 // Membership (members.go). A silent server stops all epochs, until the other servers agree, by Raft, on the last of its
 // epochs that counts. It may join again when it recovers.
@@ -25,10 +25,10 @@
 // epochs, from another server. It then joins like a server that has recovered.
 //
 // Clocks. Epochs are numbered by physical clocks. A server with a late clock makes all others wait, and a server with
-// an early clock waits for the others; no clock causes a wrong answer.
+// an early clock waits for the others. No clock causes a wrong answer.
 //
 // Idle servers. Without writes, no server ends epochs. A server ends its own epochs while it knows of unmerged write
-// sets or holds transactions, and for one more second (rest) after the last such activity.
+// sets or holds transactions. It continues for one second (rest) after the last such activity.
 //
 // Partitions. The paper's server is one unit with all rows. Here every node is such a server, whatever its partition. A
 // region's transactions are distributed over its nodes by the partition of their first row.

@@ -8,9 +8,9 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// law is Engine.Law, which is the same for all transactions: the client's round trip to its server, half an epoch until
-// the epoch's end, and the delay of the write sets from the farthest server. With acknowledgements, the last part is
-// the time until a majority of the servers, or all servers, have the write sets and have reported that. law returns the
+// law is Engine.Law, which is the same for all transactions. It adds the client's round trip to its server, half an
+// epoch until its end, and the delay of the farthest server's write sets. With acknowledgements, the last part is the
+// time until a majority of the servers, or all servers, have the write sets and have reported that. law returns the
 // mean over the region's servers.
 func law(t *geo.Topology, p protocol.Params, c geo.Region, _ []geo.Region) time.Duration {
 	each := t.Partitions * t.Replicas

@@ -36,7 +36,7 @@ type transaction struct {
 	outcome txn.Outcome // the outcome if the write set wins
 }
 
-// rest is how long servers continue to end epochs without write sets, so that the next write set need not wait for the
+// rest is how long servers continue to end epochs without write sets. The next write set then need not wait for the
 // other servers to start again.
 const rest = time.Second
 

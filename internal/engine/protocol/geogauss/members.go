@@ -179,8 +179,8 @@ func (m *members) look() {
 // because the sent epochs may not have arrived here:
 //   - The epochs were sent to this server's predecessor. Write sets that were sent before an incarnation existed are
 //     lost with the predecessor. If all other servers that had the epoch are lost, too, only the awaited server has it.
-//   - A new incarnation of the awaited server sent the epochs, and they arrived before the change that determines which
-//     of its predecessor's epochs count, so this server refused them.
+//   - A new incarnation of the awaited server sent the epochs, and this server refused them. They arrived before the
+//     change that determines which of the predecessor's epochs count.
 func (m *members) next() geo.NodeID {
 	servers, n := m.r.epochs.servers, geo.NodeID(m.r.nodes)
 	for range n {
@@ -195,9 +195,9 @@ func (m *members) next() geo.NodeID {
 	return m.r.epochs.awaited
 }
 
-// suspect starts a round for a silent server that holds up an epoch, for a server that a new incarnation has replaced,
-// or for an unfinished round of an earlier leader. The server of an unfinished round may be this server. If a round is
-// running, suspect repeats its inquiry.
+// suspect starts a round for a silent server that holds up an epoch, or for a server that a new incarnation has
+// replaced. It also starts a round if an earlier leader's round is unfinished. The server of an unfinished round may be
+// this server. If a round is running, suspect repeats its inquiry.
 func (m *members) suspect() {
 	e := &m.r.epochs
 	if m.round.server != nobody {

@@ -85,8 +85,8 @@ type End struct {
 	View uint64
 	// Complete is the last epoch up to which the sender has all write sets, as of View.
 	Complete uint64
-	// Wanted is the last epoch in which the sender knows of write sets: all other servers must end their epochs up to it,
-	// with or without write sets.
+	// Wanted is the last epoch in which the sender knows of write sets. All other servers must end their epochs up
+	// to it, with or without write sets.
 	Wanted uint64
 	// Busy reports that the sender has not merged epoch Wanted: it may need the other servers' epochs.
 	Busy bool

@@ -41,8 +41,9 @@ type replacement struct {
 	sender *statetransfer.Sender
 	sent   int64
 
-	// view is the view of the last change that has replaced a server by a new incarnation. merged is the last epoch with
-	// write sets that was merged here before that change: lost servers may have been among those that acknowledged it.
+	// view is the view of the last change that has replaced a server by a new incarnation. merged is the last epoch
+	// with write sets that was merged here before that change. Lost servers may have been among the servers that
+	// acknowledged it.
 	view, merged uint64
 }
 
@@ -211,8 +212,8 @@ func (p *replacement) ask() {
 	p.r.env.Send(donor, &StateRequest{p.r.members.view})
 }
 
-// requested sends this server's state to a new incarnation, if this server knows all membership changes that the new
-// incarnation knows, and has the lost server's epochs that count.
+// requested sends this server's state to a new incarnation. It does so only if this server knows all membership changes
+// that the new incarnation knows, and has the lost server's epochs that count.
 func (p *replacement) requested(from geo.NodeID, q *StateRequest) {
 	s := &p.r.epochs.servers[from]
 	if p.lacking || p.r.members.group == nil || q.View > p.r.members.view || s.settled < s.incarnation ||

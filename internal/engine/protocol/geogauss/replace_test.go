@@ -40,7 +40,7 @@ func TestReplacedForgets(t *testing.T) {
 	}
 }
 
-// A new incarnation asks all other servers in turn for missing epochs, including the server that ended them: that
+// A new incarnation asks all other servers in turn for missing epochs, including the server that ended them. That
 // server's earlier messages went to the predecessor. A server that existed before does not ask that server, since links
 // lose nothing.
 func TestWhoIsAskedForEpochs(t *testing.T) {
@@ -418,7 +418,7 @@ func TestWhoGivesItsState(t *testing.T) {
 }
 
 // The next server may be lost only when all servers are members again, in the present incarnations. They must also have
-// the epochs that were merged here while a lost server may have been among those that acknowledged them.
+// the epochs that were merged here while a lost server may have been among the servers that acknowledged them.
 func TestWhole(t *testing.T) {
 	for name, tc := range map[string]struct {
 		prepare func(*Replica)

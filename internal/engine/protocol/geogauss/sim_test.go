@@ -14,7 +14,7 @@ var (
 	all     = map[string]string{"acks": "All", "epoch": "3ms"}
 )
 
-// For every topology and network, the copies stay equal, the total balance is constant, and a reader sees either all of
+// For every topology and network, the copies stay equal and the total balance is constant. A reader sees either all of
 // a transaction's writes or none. Every transaction is answered exactly once: the simulator panics on a second answer.
 func TestSnapshotIsolation(t *testing.T) {
 	t.Run("majority", func(t *testing.T) { protocoltest.Serializable(t, geogauss.Engine, nil, 3) })

@@ -16,11 +16,11 @@ import (
 // A replica that does not know the instance cannot take it over, and a replica that knows the decision has no reason
 // to.
 //
-// Therefore a replica acts if it knows decisions of a row that may not be stable, and the row's coordinator has been
-// silent for longer than decisions take to become stable. The replica asks the other replicas of its partition for
-// their state of the row (RowQuery). They answer with the number up to which they have received the row, and with the
-// later decisions that they know (RowReport). The replica sends the missing decisions, and asks again until no replica
-// misses any. Stable rows, and rows of coordinators that still send messages, cause no traffic.
+// Therefore a replica acts under two conditions. It knows decisions of a row that may be unstable, and the row's
+// coordinator has been silent for longer than decisions take to become stable. The replica asks the other replicas of
+// its partition for their state of the row (RowQuery). They answer with the number up to which they have received the
+// row, and with the later decisions that they know (RowReport). The replica sends the missing decisions, and asks again
+// until no replica misses any. Stable rows, and rows of coordinators that still send messages, cause no traffic.
 type antiEntropy struct {
 	r *Replica
 	// overdue is the longest normal time from a coordinator's decision until all nodes know it to be stable. It is also
@@ -43,8 +43,9 @@ type exchange struct {
 
 func (a *antiEntropy) init(r *Replica, recovery, longest time.Duration) {
 	a.r = r
-	// An upper bound for a decision to become stable: it travels to the farthest replica, whose next tick reports the
-	// instance as ordered, and the coordinator's own next tick notifies all nodes. The factor 2 leaves room for jitter.
+	// This bounds the time for a decision to become stable. The decision travels to the farthest replica, whose
+	// next tick reports the instance as ordered. The coordinator's own next tick then notifies all nodes. The
+	// factor 2 leaves room for jitter.
 	a.overdue = 2 * (longest + 2*tickEvery)
 	// A live replica may need up to overdue to answer, so a shorter silence proves nothing.
 	a.excuse = max(recovery, a.overdue)

@@ -11,7 +11,7 @@ import (
 // after write, and write after write.
 //
 // For each key, it keeps only the last write and the last read of each coordinator. This keeps the lists short. It
-// suffices because every replica receives a row in order: a later access of a coordinator depends on the same
+// suffices because every replica receives a row in order. A later access of a coordinator depends on the same
 // coordinator's earlier accesses at every replica. An instance that depends on the last access therefore follows all
 // earlier ones. Reads do not conflict with each other, so the argument needs one addition: a read also depends on its
 // coordinator's previous read of the key.

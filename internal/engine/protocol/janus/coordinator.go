@@ -228,7 +228,7 @@ func (c *coordinator) accepted(from geo.NodeID, m *AcceptOK) {
 	c.decide(rec)
 }
 
-// excused reports whether the coordinator no longer waits for the missing replicas of a partition: either patience has
+// excused reports whether the coordinator no longer waits for the missing replicas of a partition. Either patience has
 // run out, or all missing replicas are suspected.
 func (c *coordinator) excused(l *lead, t *tally) bool {
 	if l.late {
@@ -439,8 +439,8 @@ func (c *coordinator) tick() {
 	}
 }
 
-// answer handles the outcome of a transaction. It ignores the outcome if no client of this incarnation waits for it:
-// the client already has an outcome, or it submitted the transaction to an earlier incarnation.
+// answer handles the outcome of a transaction. It ignores the outcome if no client of this incarnation waits for it.
+// The client then already has an outcome, or it submitted the transaction to an earlier incarnation.
 func (c *coordinator) answer(o txn.Outcome) {
 	if _, waits := c.open[o.ID]; waits && c.r.recon.Outcome(&o) {
 		c.reply(o)

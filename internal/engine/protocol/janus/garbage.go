@@ -12,13 +12,13 @@ import (
 //   - A replica reports to each coordinator the number up to which it has ordered the received instances of the
 //     coordinator's row (Done).
 //   - A coordinator thus knows the number up to which its row is stable, which means ordered by all its replicas. It
-//     notifies all nodes (Stable). An instance that still depends on a stable instance follows it at every replica, so
-//     coordinators omit stable instances from the dependencies that they compare and commit.
+//     notifies all nodes (Stable). An instance that still depends on a stable instance follows it at every replica.
+//     Coordinators therefore omit stable instances from the dependencies that they compare and commit.
 //   - Nodes report to the coordinator the number up to which they know the row to be stable and their executors have
 //     finished its instances (Heard). Once all nodes have reported, the coordinator notifies them (Forget). Only then
-//     do replicas drop the records, including the reads kept for other nodes of their copy, and remove the instances
-//     from the histories of their keys. An answer to PreAccept therefore lacks only dependencies that the coordinator
-//     knows to be stable, and garbage collection alone never costs the fast path.
+//     do replicas drop the records, including the reads kept for other nodes of their copy. They also remove the
+//     instances from the histories of their keys. An answer to PreAccept therefore lacks only dependencies that the
+//     coordinator knows to be stable, and garbage collection alone never costs the fast path.
 //
 // A component is kept until all its members are stable: another partition may have to inquire about one member before
 // it can order another member.

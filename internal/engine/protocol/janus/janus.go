@@ -8,11 +8,11 @@
 // A copy is one full set of partitions. Each region has as many copies as it has replicas of a partition. The replicas
 // of a partition are the nodes that hold it, one in every copy.
 //
-// Every node coordinates the transactions of its clients (coordinator.go), tracks conflicts on the keys of its
-// partition (conflicts.go), and maintains its part of the graph (graph.go). It passes transactions that are ready to
-// the executor (package deterministic). It decides the instances of failed coordinators (recovery.go), sends decisions
-// to replicas that may lack them (antientropy.go), and discards instances that all replicas have ordered (garbage.go).
-// It also integrates new incarnations of lost nodes (rejoin.go).
+// Every node coordinates the transactions of its clients (coordinator.go), and tracks conflicts on the keys of its
+// partition (conflicts.go). It maintains its part of the graph (graph.go), and passes transactions that are ready to
+// the executor (package deterministic). It decides the instances of failed coordinators (recovery.go), and sends
+// decisions to replicas that may lack them (antientropy.go). It discards instances that all replicas have ordered
+// (garbage.go), and integrates new incarnations of lost nodes (rejoin.go).
 package janus
 
 import (
@@ -303,9 +303,9 @@ func (r *Replica) tickLater() {
 	}
 }
 
-// Pending implements protocol.Replica. It counts this node's unanswered transactions, known instances without a
-// position in the execution order, other nodes' transactions that are not executed here yet, and open tasks for new
-// incarnations. It also counts rows with decisions that other replicas may lack.
+// Pending implements protocol.Replica. It counts this node's unanswered transactions, and known instances without a
+// position in the execution order. It counts other nodes' transactions that are not executed here yet, and open tasks
+// for new incarnations. It also counts rows with decisions that other replicas may lack.
 func (r *Replica) Pending() int {
 	return len(r.coordinator.open) + r.rejoin.busy() + r.graph.open + r.executor.Foreign() + r.antiEntropy.unsettled
 }

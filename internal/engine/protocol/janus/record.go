@@ -55,8 +55,8 @@ func compareDeps(a, b Dep) int {
 }
 
 // Ballot numbers the attempts to decide an instance; 0 is the coordinator's attempt. Any other ballot consists of a
-// round and, in the low 16 bits, the name of the node that took over: its number plus the number of nodes times its
-// incarnation. No two incarnations share a ballot.
+// round and, in the low 16 bits, the name of the node that took over. The name is the node's number plus the number of
+// nodes times its incarnation. No two incarnations share a ballot.
 type Ballot uint64
 
 func (b Ballot) next(n geo.NodeID) Ballot { return (b>>16+1)<<16 | Ballot(n) }
@@ -145,9 +145,9 @@ type row struct {
 	undone   queue.Queue[*record]
 	kept     []*record // received and not discarded
 
-	// decided counts the known decisions of instances that touch this partition, except no-ops. last is the highest number
-	// among these instances. strays are those of them that the coordinator had not sent to this replica when the decision
-	// arrived. See antiEntropy.
+	// decided counts the known decisions of instances that touch this partition, except no-ops. last is the highest
+	// number among these instances. strays are the instances among them that the coordinator had not sent to this
+	// replica when the decision arrived. See antiEntropy.
 	decided   uint64
 	last      uint64
 	strays    []*record

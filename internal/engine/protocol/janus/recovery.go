@@ -55,8 +55,8 @@ func (v *recovery) init(r *Replica, timeout, longest time.Duration) {
 	}
 }
 
-// stagger returns the additional delay before the replica of this rank takes over instances, so that replicas do not
-// take over at the same time and outbid each other.
+// stagger returns the additional delay before the replica of this rank takes over instances. With the delay, replicas
+// do not take over at the same time and outbid each other.
 func stagger(rank int, longest time.Duration) time.Duration {
 	return time.Duration(rank) * (2*longest + 2*tickEvery)
 }
@@ -235,8 +235,8 @@ func (v *recovery) promised(from geo.NodeID, m *Promise) {
 		if t := r.coordinator.grant(l, from, m.Deps); t != nil {
 			t.fresh++
 		}
-	// Only pre-accepted dependencies are votes. The dependencies of an accepted instance are a proposal, and those of an
-	// unknown instance are for a no-op.
+	// Only pre-accepted dependencies are votes. The dependencies of an accepted instance are a proposal, and the
+	// dependencies of an unknown instance are for a no-op.
 	default:
 		t := r.coordinator.answered(l, from)
 		if t == nil {

@@ -70,7 +70,7 @@ func TestHighestBallotIsProposed(t *testing.T) {
 }
 
 // At all replicas, a no-op represents all earlier instances of its coordinator's row, even if none of them conflicts
-// with it: other instances may depend on the no-op alone. A replica that has not pre-accepted the no-op's instance
+// with it. Other instances may depend on the no-op alone. A replica that has not pre-accepted the no-op's instance
 // reports its own instances of the row.
 func TestNoopDependsOnItsRow(t *testing.T) {
 	first, second, third := instance(0, 1), instance(0, 2), instance(0, 3)

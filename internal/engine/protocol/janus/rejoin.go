@@ -31,14 +31,14 @@ import (
 // donor had not executed.
 //
 // The new incarnation executes the instances that the donor has ordered but not executed, in the donor's order. The
-// nodes of its copy send it the reads for these instances again: they keep their reads for other nodes until all nodes
+// nodes of its copy send it the reads for these instances again. They keep their reads for other nodes until all nodes
 // have executed the instance (record.served). The new incarnation does not execute instances that the donor has
 // executed. Instead, it sends the donor's reads for these instances to its copy. Nodes ignore duplicate reads.
 //
 // Instances of the predecessor. Other nodes take them over, and the new incarnation continues the row with a new range
 // of numbers. The predecessor's instances become stable only once all nodes have reported them as ordered. To that end,
-// each node sends its decisions to all replicas of its partition (told), and waits until these replicas have ordered
-// all such instances that they know (ordered). Then it notifies the new incarnation (settled). A live replica of each
+// each node sends its decisions to all replicas of its partition (told). It waits until these replicas have ordered all
+// such instances that they know (ordered). Then it notifies the new incarnation (settled). A live replica of each
 // partition has pre-accepted every instance that is not a no-op, so none is omitted. An instance that is still known
 // only by name is void.
 //
@@ -164,7 +164,7 @@ func (r *Replica) Replaced(n geo.NodeID, incarnation uint32) {
 	r.finishStep()
 }
 
-// replaced handles the replacement of node n: it discards the progress that the predecessor has reported, sends the new
+// replaced handles node n's replacement. It discards the progress that the predecessor has reported, sends the new
 // incarnation a welcome, and schedules the takeover of the predecessor's instances.
 func (j *rejoin) replaced(n geo.NodeID, incarnation uint32) {
 	r := j.r
@@ -197,7 +197,7 @@ func (j *rejoin) replaced(n geo.NodeID, incarnation uint32) {
 
 // refound restores what other nodes had from node n's predecessor. It schedules the takeover of the predecessor's
 // instances. If n is in this node's copy, refound also sends the new incarnation the reads that the predecessor had
-// received, and repeats inquiries that the predecessor has not answered at other nodes.
+// received. It then also repeats this node's inquiries that the predecessor has not answered.
 func (j *rejoin) refound(n geo.NodeID) {
 	r := j.r
 	q := r.topology.PartitionOf(n)

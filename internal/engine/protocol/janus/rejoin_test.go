@@ -119,9 +119,9 @@ func TestTakesOverWithoutItself(t *testing.T) {
 	s.sends("to 0: "+commit, "to 1: "+commit)
 }
 
-// If a new incarnation learns of a higher ballot for an instance that its predecessor may have voted for, it leaves the
-// instance to the owner of that ballot, although it promises nothing. Otherwise the new incarnations of a region would
-// outbid each other indefinitely.
+// A new incarnation may learn of a higher ballot for an instance that its predecessor may have voted for. It then
+// leaves the instance to the owner of that ballot, although it promises nothing. Otherwise the new incarnations of a
+// region would outbid each other indefinitely.
 func TestLeavesToHigherBallots(t *testing.T) {
 	id := instance(1, 1)
 	a, b := newScripted(t, 3, 1, 0), newScripted(t, 3, 1, 1)
@@ -176,8 +176,8 @@ func TestOrphansAreTakenOver(t *testing.T) {
 	s.sends("to 1: prepare 1/1, ballot 2 of 0", "to 2: prepare 1/1, ballot 2 of 0", "to 1: prepare 2/1, ballot 1 of 0", "to 2: prepare 2/1, ballot 1 of 0")
 }
 
-// The row of a lost coordinator becomes stable only when every other node has learned that all replicas of its
-// partition have ordered the instances that it knows.
+// A node must learn that all replicas of its partition have ordered the instances that it knows. The row of a lost
+// coordinator becomes stable only when every other node has learned this.
 func TestRowGoesOnWhenAllHaveOrdered(t *testing.T) {
 	id := instance(2, 1)
 	s := newScripted(t, 3, 1, 0)
@@ -235,7 +235,7 @@ func TestRowGoesOnWhenAllHaveOrdered(t *testing.T) {
 	}
 }
 
-// Before all replicas have ordered everything that was sent to the predecessor, no other node may be lost, because
+// No other node may be lost before all replicas have ordered everything that was sent to the predecessor. Until then,
 // fewer replicas can vote on these instances.
 func TestWholeWhenAllIsStable(t *testing.T) {
 	a, b := newScripted(t, 3, 1, 0), newScripted(t, 3, 1, 1)

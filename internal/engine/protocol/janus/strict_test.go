@@ -82,7 +82,7 @@ func (c *counters) Complete(o txn.Outcome) {
 	c.env.After(time.Duration(c.rng.IntN(20))*time.Millisecond, protocol.Timer{Arg: k.client})
 }
 
-// All answers are consistent with one order of all transactions that agrees with real time: the relations "earlier in
+// All answers are consistent with one order of all transactions that agrees with real time. The relations "earlier in
 // the history of a row" and "answered before the other was submitted" form no cycle. During the test, links break and a
 // region is lost.
 func TestStrictlySerializable(t *testing.T) {

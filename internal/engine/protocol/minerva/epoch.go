@@ -634,8 +634,8 @@ func (e *epochs) collect(low uint64) {
 		if e.first >= e.committed || !e.r.rejoin.joined {
 			return false
 		}
-		// A new incarnation that is still catching up may request any of these batches, so the limits do not apply while this
-		// replica waits for it.
+		// A new incarnation that is still catching up may request any of these batches. The limits therefore do
+		// not apply while this replica waits for it.
 		return e.first <= low || !e.r.rejoin.awaited() && (len(e.cuts) > e.r.logs.keepCuts || e.r.logs.kept > e.r.logs.keepBytes)
 	}
 	for len(e.cuts) > 1 && forgettable() {

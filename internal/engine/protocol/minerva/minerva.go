@@ -136,7 +136,7 @@ var Engine = &protocol.Engine{
 // RoleCoordinator is the role of the replica that proposes cuts.
 const RoleCoordinator = "coordinator"
 
-// promises is Engine.Isolation. Epochs are committed in one order, and a transaction is in a later epoch than every
+// promises is Engine.Isolation. Epochs are committed in one order. A transaction is in a later epoch than every
 // transaction that was answered before it was submitted. A snapshot read may miss the latest epochs, because it reads
 // the state after the last epoch that this replica has committed.
 func promises(p protocol.Params) isolation.Level {
@@ -306,9 +306,9 @@ func (r *Replica) Roles() []string {
 }
 
 // Pending implements protocol.Replica. It counts this replica's unanswered transactions and its uncommitted epochs. It
-// adds one for each of these conditions: a batch with a proof is in no cut, or a live replica has not reported this
-// replica's epochs as committed. A replica that is behind is never quiescent: its rows differ from the rows of other
-// replicas and must not be compared with them. A new incarnation without rows is not quiescent either.
+// adds one if a batch with a proof is in no cut. It adds another one if a live replica has not reported this replica's
+// epochs as committed. A replica that is behind is never quiescent: its rows differ from the rows of other replicas and
+// must not be compared with them. A new incarnation without rows is not quiescent either.
 func (r *Replica) Pending() int {
 	if r.epochs.behind {
 		return 1

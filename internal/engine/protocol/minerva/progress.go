@@ -8,9 +8,9 @@ import (
 )
 
 // progress exchanges progress reports between replicas. A replica learns from them which batches no replica will
-// request any more (section 4, garbage collection), and whether all live replicas have committed its epochs. The
-// reports also carry proofs of availability. A proof thus reaches the coordinator even if its sender is lost before it
-// has notified all replicas.
+// request any more (section 4, garbage collection). It also learns whether all live replicas have committed its epochs.
+// The reports also carry proofs of availability. A proof thus reaches the coordinator even if its sender is lost before
+// it has notified all replicas.
 type progress struct {
 	r       *Replica
 	epochs  []uint64        // last epoch that each replica has reported as committed
@@ -61,7 +61,7 @@ func (p *progress) expect() {
 	}
 }
 
-// tell sends the other replicas a report if there is news: newly committed epochs, or proofs that were known at the
+// tell sends the other replicas a report if epochs were newly committed. It also does so if proofs were known at the
 // last tick and are still in no cut.
 func (p *progress) tell() {
 	p.waiting = false

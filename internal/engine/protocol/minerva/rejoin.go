@@ -17,7 +17,7 @@ import (
 // A replica that has lost its state rejoins as a new incarnation. It starts without the acknowledgements and proofs of
 // its predecessor.
 //
-// Its log continues after all batches of its predecessor that any replica may have: the numbers of its batches and
+// Its log continues after all batches of its predecessor that any replica may have. The numbers of its batches and
 // transactions start at 2^40 times the incarnation. A replica that learns of the incarnation treats the number before
 // the incarnation's first batch as proven, so that a cut soon contains that number. Cuts only grow. Batches of the
 // predecessor that are in no cut by then will never be in one, even with proofs: they are void at all replicas.
@@ -45,8 +45,8 @@ const (
 type rejoin struct {
 	r            *Replica
 	incarnations []uint32 // by replica
-	// goals holds, by replica, the epoch at which a new incarnation has caught up: unknownGoal until it has rows, and 0
-	// once it has caught up.
+	// goals holds, by replica, the epoch at which a new incarnation has caught up. It is unknownGoal until the
+	// incarnation has rows, and 0 once the incarnation has caught up.
 	goals  []uint64
 	sender *statetransfer.Sender
 
@@ -207,8 +207,8 @@ func (j *rejoin) ask() {
 	}
 }
 
-// due reports whether to send a request: no rows are being installed, and either no replica was asked before or the
-// last one asked is silent.
+// due reports whether to send a request. It returns true if no rows are being installed, and either no replica was
+// asked before or the last one asked is silent.
 func (j *rejoin) due() bool {
 	if j.rows != nil {
 		return false

@@ -73,8 +73,8 @@ func TestReplaces(t *testing.T) {
 }
 
 // A cut may contain the number before the first batch of a lost replica's next incarnation. Batches of the lost replica
-// that are in no cut by then are void: at replicas that have them and their proofs, at replicas that lack them, and at
-// replicas that receive them later. A later cut, proposed by a coordinator that knew less, does not restore them.
+// that are in no cut by then are void at all replicas. This holds whether a replica has them and their proofs, lacks
+// them, or receives them later. A later cut, proposed by a coordinator that knew less, does not restore them.
 func TestBatchesOfThePredecessorAreVoid(t *testing.T) {
 	old, lost := alone(t, 1, nil)
 	epoch(old, lost, 1, "a1+1", "a1+10", "a1+100")
@@ -192,8 +192,8 @@ func TestAcknowledgementsOfThePredecessorDoNotCount(t *testing.T) {
 }
 
 // Before a new incarnation has rows, it neither stores nor acknowledges batches, and accepts no transactions. After
-// that, it requests the later parts of the logs and commits the same state as the other replicas, because it knows
-// which earlier transactions were re-executed.
+// that, it requests the later parts of the logs and commits the same state as the other replicas. It can do so because
+// it knows which earlier transactions were re-executed.
 func TestJoin(t *testing.T) {
 	given := map[string]string{"acrossEpochs": acrossValid}
 	a, w := alone(t, 0, given)
@@ -278,8 +278,8 @@ func TestCutsByOnesWord(t *testing.T) {
 	}
 }
 
-// A new incarnation installs rows once it knows the cuts up to the rows' epoch, but not if the cuts after that epoch
-// have been discarded.
+// A new incarnation installs rows once it knows the cuts up to the rows' epoch. It does not install them if the cuts
+// after that epoch have been discarded.
 func TestRowsAndCuts(t *testing.T) {
 	a, w := alone(t, 0, nil)
 	for i := range uint64(5) {

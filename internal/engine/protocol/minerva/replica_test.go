@@ -110,8 +110,8 @@ func TestTooFarBehind(t *testing.T) {
 	}
 }
 
-// discarding returns replica 0, which is live and has committed and discarded a batch of replica 1, and replica 2,
-// which lacks that batch and knows the cuts. sent and seen are the environments of the two replicas.
+// discarding returns replicas with different knowledge. Replica 0 is live, and has committed a batch of replica 1 and
+// discarded it. Replica 2 lacks that batch and knows the cuts. sent and seen are the environments of the two replicas.
 func discarding(t *testing.T) (holder, late *Replica, sent, seen *world) {
 	t.Helper()
 	origin, w := alone(t, 1, nil)

@@ -57,7 +57,7 @@ func (s *functors) init(r *Replica, nodes int) {
 }
 
 // receive stores another server's functor and acknowledges it. It rejects functors of a server that is not active, or
-// that was closed after it sent the functor: the decision about the server may already be based on this node's report.
+// that was closed after it sent the functor. The decision about the server may already be based on this node's report.
 func (s *functors) receive(from geo.NodeID, m *Write) {
 	server := &s.r.membership.servers[from]
 	if m.Functor.Server() != from || (server.status != active || server.epoch != m.Epoch) && s.r.wrong != lateSPhase {

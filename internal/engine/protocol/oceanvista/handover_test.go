@@ -59,7 +59,7 @@ func TestDonorDrains(t *testing.T) {
 	}
 }
 
-// The other partitions of the copy discard the functors that they were about to evaluate, and answer the clients of
+// The other partitions of the copy discard the functors that they were about to evaluate. They answer the clients of
 // these functors with an unknown outcome. They evaluate the functors after the mark, including functors that they issue
 // from then on, on the rows that they receive.
 func TestCopyBeginsAnew(t *testing.T) {

@@ -1,8 +1,8 @@
-// Package oceanvista is a multi-leader database in which a transaction becomes visible once every server is known to
-// have passed its timestamp: Ocean Vista (Fan and Golab, Ocean Vista: Gossip-Based Visibility Control for Speedy
-// Geo-Distributed Transactions, PVLDB 12(11), 2019). Every region holds all rows, in partitions. A transaction is a
-// functor: a procedure, its arguments, and its read and write sets. No transaction locks, validates, or aborts because
-// of another transaction.
+// Package oceanvista implements Ocean Vista (Fan and Golab, Ocean Vista: Gossip-Based Visibility Control for Speedy
+// Geo-Distributed Transactions, PVLDB 12(11), 2019). It is a multi-leader database in which a transaction becomes
+// visible once every server is known to have passed its timestamp. Every region holds all rows, in partitions. A
+// transaction is a functor: a procedure, its arguments, and its read and write sets. No transaction locks, validates,
+// or aborts because of another transaction.
 //
 // S-phase (sphase.go, the paper's write-only phase). The client's server assigns a timestamp to the transaction and
 // writes it to all replicas of every partition that it accesses. The transaction is stable once a majority of each
@@ -34,9 +34,9 @@
 // rejoined, with timestamps above everything visible by then.
 //
 // Strict serializability. Transactions take effect in timestamp order. When a transaction is answered, it is visible at
-// its client's server, so every server that was active in that server's view has promised timestamps above it. A server
-// that was not active must join before it issues timestamps. These are then above everything that was visible: see
-// join. A transaction that is submitted later therefore has a higher timestamp. This holds for arbitrary clocks.
+// its client's server. Every server that was active in that server's view has therefore promised timestamps above it. A
+// server that was not active must join before it issues timestamps. These are then above everything that was visible:
+// see join. A transaction that is submitted later therefore has a higher timestamp. This holds for arbitrary clocks.
 package oceanvista
 
 import (

@@ -30,9 +30,9 @@ import (
 // The replica. Other servers rely on the functors that its predecessor had stored. From the mark on, no server counts
 // these as stored. Each active server sends the new incarnation all its functors that may be missing at some replica. A
 // functor counts as stored by all replicas only once it is visible. The new incarnation thus receives every functor
-// that it will evaluate, either from the functor's active server or with the decision about a server that was closed in
-// the meantime. Until it has the functors of a server, it reports nothing about that server, like a silent replica; the
-// other replicas are a majority.
+// that it will evaluate. The functor arrives from its active server, or with the decision about a server that was
+// closed in the meantime. Until the new incarnation has the functors of a server, it reports nothing about that server,
+// like a silent replica. The other replicas are a majority.
 //
 // The rows. The partitions of a copy send each other their reads only once, and no node keeps them. The whole copy of
 // the new incarnation therefore restarts. Each node of the copy discards its unevaluated functors up to the mark, and
@@ -40,7 +40,7 @@ import (
 // mark and none beyond, send the rows of that state, and continue.
 //
 // No other node may be lost until all nodes of the copy have rows, and the new incarnation has all functors that it may
-// have to report: see FullyReplicated.
+// report. See FullyReplicated.
 type replacement struct {
 	r    *Replica
 	rows *store.Hash
@@ -131,8 +131,8 @@ func (p *replacement) init(r *Replica, c protocol.Config) {
 	}
 }
 
-// replaces is Engine.Replaces: all nodes can be replaced if there are at least three copies of the rows, because the
-// other nodes are then a majority.
+// replaces is Engine.Replaces: all nodes can be replaced if there are at least three copies of the rows. The other
+// nodes are then a majority.
 func replaces(t *geo.Topology, _ protocol.Params) (nodes []geo.NodeID) {
 	if len(t.Regions)*t.Replicas < 3 {
 		return nil

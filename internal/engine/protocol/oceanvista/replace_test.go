@@ -205,7 +205,7 @@ func TestSponsorOfANewIncarnation(t *testing.T) {
 }
 
 // From the mark on, all nodes use the mark as the new incarnation's only promise, regardless of its predecessor's
-// promises, and assume that the new incarnation has stored nothing. The new incarnation receives all functors that its
+// promises. They assume that the new incarnation has stored nothing. The new incarnation receives all functors that its
 // predecessor may have been counted for. It receives them as soon as the sender knows both the new incarnation and its
 // mark.
 func TestMark(t *testing.T) {

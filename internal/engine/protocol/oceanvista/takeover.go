@@ -141,9 +141,9 @@ func (m *membership) tickLater() {
 
 func (m *membership) active(n geo.NodeID) bool { return m.servers[n].status == active }
 
-// counted reports whether a functor must be stored by node n before it counts as stored by all replicas. It need not be
-// stored by an abandoned server, which never receives the functor, or by a new incarnation that has not joined, which
-// receives the relevant functors when it joins.
+// counted reports whether a functor must be stored by node n before it counts as stored by all replicas. An abandoned
+// server need not store it, because it never receives the functor. A new incarnation that has not joined need not store
+// it either: it receives the relevant functors when it joins.
 func (m *membership) counted(n geo.NodeID) bool {
 	s := &m.servers[n]
 	return s.status != abandoned && s.incarnation == s.marked
@@ -382,10 +382,10 @@ func (m *membership) join() {
 	}
 }
 
-// requested lets another server join. Everything that is visible anywhere is at or below this server's watermark, which
-// stays fixed until the other server has joined or can no longer join. The joining server may therefore issue any
-// timestamp above the fixed watermark. A node receives a higher watermark of this server only in a view in which the
-// joining server is active. In that view, the joining server's watermark holds back visibility at the node.
+// requested lets another server join. Everything that is visible anywhere is at or below this server's watermark. This
+// watermark stays fixed until the other server has joined or can no longer join. The joining server may therefore issue
+// any timestamp above the fixed watermark. A node receives a higher watermark of this server only in a view in which
+// the joining server is active. In that view, the joining server's watermark holds back visibility at the node.
 func (m *membership) requested(from geo.NodeID, req *JoinRequest) {
 	s, own := &m.servers[from], &m.servers[m.r.self]
 	// Only one sponsorship at a time, because the capped watermark belongs to a single join entry.

@@ -8,8 +8,8 @@ import (
 )
 
 // law is Engine.Law, for a transaction that reads and writes a row of each home, before any failover. It adds up the
-// client's round trip to its node, a round trip to the writer for each statement, and a round trip inside the writer's
-// region to store the log. The result is the mean over the nodes of the client's region.
+// client's round trip to its node and a round trip to the writer for each statement. It also adds a round trip inside
+// the writer's region to store the log. The result is the mean over the nodes of the client's region.
 func law(t *geo.Topology, p protocol.Params, c geo.Region, homes []geo.Region) time.Duration {
 	writer := geo.Region(p.Int("primary"))
 	each := t.Partitions * t.Replicas

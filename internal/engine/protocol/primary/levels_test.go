@@ -156,7 +156,7 @@ func TestRegressions(t *testing.T) {
 	}
 }
 
-// This scenario with lost nodes has found a defect: an instance learned of the next writer from nodes other than its
+// This scenario with lost nodes has found a defect. An instance learned of the next writer from nodes other than its
 // feeder, and did not pass the announcement on.
 func TestRegressionsOfLosses(t *testing.T) {
 	if r := explore.Run(explore.Config{Engine: primary.Engine, Seed: 7045, Replace: true}); !r.Passed() {

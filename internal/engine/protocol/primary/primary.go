@@ -10,7 +10,7 @@
 //
 // Coordinators (coordinator.go). Read-only transactions are answered from the copy in the client's region, once the
 // copy is as recent as the parameter reads requires. Transactions that write also read from this copy, and are
-// forwarded statement by statement: each write is a round trip to the writer, and so are begin and commit. The writer
+// forwarded statement by statement. Each write is a round trip to the writer, and so are begin and commit. The writer
 // commits a transaction if all its reads are still current. Transactions that write are therefore strictly
 // serializable, regardless of the copy that they read. In the writer's region, clients talk to the writer, and each
 // transaction is sent to the writer as a whole.
@@ -235,7 +235,7 @@ func (r *Replica) passOn(from geo.NodeID, m protocol.Message) {
 	}
 }
 
-// Offloads implements protocol.RemoteWork. It reports whether storage servers do the work of message m: in an Aurora
+// Offloads implements protocol.RemoteWork. It reports whether storage servers do the work of the message. In an Aurora
 // global database, they ship the log to other regions and apply it there. Messages of the writer are charged, and so is
 // the storing of entries in the writer's region.
 func (r *Replica) Offloads(peer geo.NodeID, m protocol.Message) bool {

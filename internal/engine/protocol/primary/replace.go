@@ -13,7 +13,7 @@ import (
 )
 
 // catchUp gives a node at a wrong log position a copy of another node's rows. It serves new incarnations of lost nodes.
-// It also serves nodes whose position differs from that of the new writer after an unplanned failover.
+// It also serves nodes whose position differs from the new writer's position after an unplanned failover.
 //
 // A node receives its copy from its feeder, which is the node that sends it the log. The feeder's later entries thus
 // follow the copy. A node that has received its state up to an entry as a copy does not pass on earlier entries. It
@@ -28,7 +28,7 @@ import (
 type catchUp struct {
 	r *Replica
 	// lacks is set while the rows of this node are at no position of the log. joins is set if this node may have missed
-	// entries that it had to pass on: after the copy, it notifies the nodes that it feeds.
+	// entries that it had to pass on. After the copy, it notifies the nodes that it feeds.
 	lacks, joins bool
 	asks         uint64
 	// needs is the entry after which the feeder sends the log. A copy must include this entry.

@@ -68,7 +68,7 @@ var Overwrite = txn.NewRegistry(&txn.Procedure{
 // that aborts because of a conflict is retried after a pause and counts once.
 //
 // multiHome is the percentage of transactions with rows of both homes. The other transactions use rows whose home is
-// their client's region. hot is the number of rows per home from which two of the ten rows are drawn; with 0, all rows
+// their client's region. hot is the number of rows per home from which two of the ten rows are drawn. With 0, all rows
 // are drawn from the whole table.
 func BenchmarkCPU(b *testing.B, engine *protocol.Engine, given map[string]string, multiHome, hot int) {
 	s := benchWorld(b, engine, given)
@@ -149,7 +149,7 @@ const (
 
 // benchClient is a client machine with up to 500 transactions in flight. If a transaction aborts because of a conflict,
 // the client retries it after a random pause. Without the pause, transactions that have aborted each other would be
-// retried together and abort each other again, as long as the network delays them equally.
+// retried together. They would abort each other again, as long as the network delays them equally.
 type benchClient struct {
 	env        protocol.ClientEnv
 	rng        *rand.Rand

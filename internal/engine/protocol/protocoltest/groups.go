@@ -33,7 +33,7 @@ const (
 // Some transactions insert after the last row of a group. This exposes an engine that validates only the rows that a
 // scan has read, not its range. Other transactions abort themselves when the sum of rows differs from the constant sum,
 // with or without declaring the rows. No such outcome may reach a client, even if the engine would not have committed
-// the transaction, because a procedure's own decision depends on its reads.
+// the transaction. The reason is that a procedure's own decision depends on its reads.
 func Groups(t *testing.T, engine *protocol.Engine, given map[string]string) {
 	params := Params(t, engine, given)
 	accepted(t, engine, params, []shape{

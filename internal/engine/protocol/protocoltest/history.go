@@ -51,8 +51,8 @@ func (r *recording) AddClient(region geo.Region, newClient func(protocol.ClientE
 	}))
 }
 
-// check fails if the history violates the isolation level, or if the class of a transaction does not match the rows
-// that the transaction has used.
+// check fails if the history violates the isolation level, or if a transaction's class does not match the rows that it
+// has used.
 func (r *recording) check(t *testing.T, level isolation.Level) {
 	t.Helper()
 	if err := r.taps.Finish(); err != nil {

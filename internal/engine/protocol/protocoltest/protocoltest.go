@@ -139,8 +139,8 @@ func CheckEqual(t *testing.T, s *sim.Sim, l geo.Layout) {
 }
 
 // Auditor is a client that repeatedly reads all rows in one transaction. Transfers keep the sum constant, so an audit
-// with a different sum has seen a partial transaction. Each audit also adds 1 to a row that only this auditor writes,
-// and checks that the row has grown by 1 after the previous answer. This shows that no answered transaction is lost or
+// with a different sum has seen a partial transaction. Each audit also adds 1 to a row that only this auditor writes.
+// It checks that the row has grown by 1 after the previous answer. This shows that no answered transaction is lost or
 // executed twice. An audit that aborts because of other transactions is retried.
 type Auditor struct {
 	// Sent is the number of audits sent, without retries. Seen is the number of answered audits. Reasons is the number of

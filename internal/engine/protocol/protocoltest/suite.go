@@ -410,14 +410,14 @@ func IdleLaw(t *testing.T, engine *protocol.Engine, given map[string]string) {
 }
 
 // LoneNodeLaw is like Law, with one node in each region. It is for engines in which the nodes of a region have
-// different latencies: their latency model is the mean over the nodes, but Law measures a median.
+// different latencies. Their latency model is the mean over the nodes, but Law measures a median.
 func LoneNodeLaw(t *testing.T, engine *protocol.Engine, given map[string]string) {
 	law(t, engine, given, lawLoad{clients: 3, think: 50 * time.Millisecond, until: 20 * time.Second, oneNode: true})
 }
 
-// lawLoad is the load of Law: the number of clients in each region, the pause after each transaction, and the time at
-// which the clients stop. If alone is set, only one region has clients at a time. If oneNode is set, each region has
-// one node.
+// lawLoad is the load of Law: the number of clients in each region, the pause after each transaction, and the time when
+// the clients stop. If alone is set, only one region has clients at a time. If oneNode is set, each region has one
+// node.
 type lawLoad struct {
 	clients      int
 	think, until time.Duration

@@ -32,9 +32,9 @@ import (
 // a/1/0 is replica 0 of partition 1 in region a. Row n belongs to partition n mod partitions, and region (n div
 // partitions) mod regions is its home.
 //
-// Row operations are those of simload.Procedures. CPU time is free. Sends are shown as ->, and arrivals as <-; messages
-// from a node to itself are not shown. Transactions are called t<region>.<number>. The simulator identifies timers by
-// numbers, but the output shows their names.
+// The row operations are defined in simload.Procedures. CPU time is free. Sends are shown as ->, and arrivals as <-;
+// messages from a node to itself are not shown. Transactions are called t<region>.<number>. The simulator identifies
+// timers by numbers, but the output shows their names.
 func Traces(t *testing.T, engine *protocol.Engine, timers map[uint8]string) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		// testdata/fuzz contains inputs of fuzz tests, which are not scripts.

@@ -174,9 +174,9 @@ type certification struct {
 	found Verdict
 }
 
-// certify certifies x against all concurrent transactions: those that were delivered before x and are not in its
-// snapshot, including pending ones. The reads of x must not intersect their writes. If x is global, other groups may
-// deliver it in another order, so the writes of x must not intersect their reads or writes either.
+// certify certifies x against all concurrent transactions. Concurrent transactions, including pending ones, were
+// delivered before x and are not in its snapshot. The reads of x must not intersect their writes. If x is global, other
+// groups may deliver it in another order, so the writes of x must not intersect their reads or writes either.
 //
 // A transaction that has passed here and was aborted by another group counts until the log contains its outcome. All
 // members therefore decide alike, regardless of when they learn of the abort.

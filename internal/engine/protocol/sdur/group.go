@@ -298,8 +298,8 @@ func (g *group) finish(x *delivery) {
 	case x.logged:
 		delete(g.globals, x.name)
 	case !x.global():
-		// A local transaction gets a timestamp above those of all completed transactions. Timestamps then agree with the
-		// order of conflicts, which reads at a cut rely on.
+		// A local transaction gets a timestamp above the timestamps of all completed transactions. Timestamps
+		// then agree with the order of conflicts, which reads at a cut rely on.
 		x.verdict, x.timestamp = Commit, max(x.earliest, g.last+1)
 	}
 	if x.verdict == Commit {

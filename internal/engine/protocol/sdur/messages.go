@@ -42,10 +42,10 @@ type View uint8
 const (
 	// Newest is the newest state of the member. The transaction reads the group in this snapshot from then on.
 	Newest View = iota + 1
-	// Same is the state at Snapshot.At, the snapshot of an earlier read. It may also contain transactions that completed
-	// after that read with timestamps up to Snapshot.At. Certification treats these as concurrent, so it aborts a
-	// transaction that has read their writes. The abort is unnecessary if the rows were not read before these transactions
-	// completed.
+	// Same is the state at Snapshot.At, the snapshot of an earlier read. It may also contain transactions with
+	// timestamps up to Snapshot.At that completed after that read. Certification treats these as concurrent, so it
+	// aborts a transaction that has read their writes. The abort is unnecessary if the rows were not read before
+	// these transactions completed.
 	Same
 	// Cut is the state at timestamp Snapshot.At, which is the same in all groups.
 	Cut

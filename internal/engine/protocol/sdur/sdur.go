@@ -1,6 +1,6 @@
-// Package sdur implements scalable deferred update replication (Sciascia, Pedone and Junqueira, DSN 2012), with the
-// delays and the reordering for wide-area networks (Sciascia and Pedone, DSN 2013). Transactions execute close to their
-// clients, on snapshots and without locks, and are certified when they end.
+// Package sdur implements scalable deferred update replication (Sciascia, Pedone and Junqueira, DSN 2012). It includes
+// the delays and the reordering for wide-area networks (Sciascia and Pedone, DSN 2013). Transactions execute close to
+// their clients, on snapshots and without locks, and are certified when they end.
 //
 // A partition in the paper is a shard here, a cell of the layout. Its servers form a Raft group, whose log is the
 // paper's atomic broadcast in the partition (package raftgroup). The layout determines where the servers are. The
@@ -14,8 +14,8 @@
 //
 // Delivered transactions are certified (certify.go): a transaction fails if it has read a row that a concurrent
 // transaction wrote. A transaction is concurrent if it was delivered earlier and is not in the snapshot. Groups may
-// deliver global transactions in different orders, so the writes of a global transaction must not intersect the reads
-// or writes of concurrent transactions either.
+// deliver global transactions in different orders. Therefore the writes of a global transaction must not intersect the
+// reads or writes of concurrent transactions either.
 //
 // Sets are compared with Bloom filters of the last transactions (filter.go). For scans, the filters find the
 // transactions that write in the scanned group of rows. The written keys, which are kept next to the filters, decide
@@ -34,7 +34,7 @@
 // transaction has read. Otherwise a cycle would be possible (TestLeapsKeepAnOrder).
 //
 // Read-only transactions need no certification if they read a consistent state of the whole database. The groups'
-// snapshots do not form such a state: two groups may complete two global transactions in different orders, and two
+// snapshots do not form such a state. Two groups may complete two global transactions in different orders, and two
 // readers in different groups would observe that. Transactions therefore have timestamps that agree with the order of
 // conflicts. A global transaction has the latest timestamp of its groups' votes. A local transaction has a later
 // timestamp than all transactions that completed before it.
@@ -138,8 +138,8 @@ const (
 	// maxFilterBits bounds history times filterBits, which gives each member of a group at most 128 MiB of read filters
 	// and 128 MiB of write filters.
 	maxFilterBits = 1 << 30
-	// maxNodeBits bounds the filters of all groups that a node is a member of: at most 512 MiB of each kind, an eighth of
-	// a node's default memory.
+	// maxNodeBits bounds the filters of all groups that a node is a member of. Each kind takes at most 512 MiB, an
+	// eighth of a node's default memory.
 	maxNodeBits = 1 << 32
 	// maxWait bounds the time for which a transaction stays pending in an idle group.
 	maxWait = time.Minute
@@ -313,8 +313,8 @@ func (r *Replica) Receive(from geo.NodeID, m protocol.Message) {
 	r.node.Finish()
 }
 
-// Replaced implements protocol.Rejoiner. Groups settle the transactions of a lost coordinator in the same way as those
-// of a silent one: they demand each other's votes.
+// Replaced implements protocol.Rejoiner. Groups settle the transactions of a lost coordinator like the transactions of
+// a silent coordinator: they demand each other's votes.
 func (r *Replica) Replaced(n geo.NodeID, incarnation uint32) {
 	r.heard[n], r.suspect[n] = r.env.Now(), false
 	r.node.Replaced(n, incarnation)

@@ -202,8 +202,8 @@ func TestTrimBesideIdleGroup(t *testing.T) {
 	}
 }
 
-// A read-only transaction whose footprint is a hint may use any of the node's groups, so it reads at a timestamp that
-// all of them have closed. With an exact footprint, only the groups that it reads matter.
+// A read-only transaction whose footprint is a hint may use any of the node's groups. It therefore reads at a timestamp
+// that all of them have closed. With an exact footprint, only the groups that it reads matter.
 func TestCutOfFootprint(t *testing.T) {
 	topology := simload.TwoRegions(1) // even rows belong to group 0, odd rows to group 1
 	at := func(horizon uint64) *group { return &group{state: state{horizon: horizon}} }
@@ -485,9 +485,9 @@ func TestLeapsKeepAnOrder(t *testing.T) {
 }
 
 // TestLeapersThatWaitAreCounted: a local transaction that leaps over one global transaction may still have to wait for
-// another one, if it arrived too late to leap over it. Two local transactions leap over the first global transaction
-// and do not wait. The third arrives too late. The fourth leaps over the second global transaction and, like the third,
-// waits for the first.
+// another one. This is the case if it arrived too late to leap over the other one. Two local transactions leap over the
+// first global transaction and do not wait. The third arrives too late. The fourth leaps over the second global
+// transaction and, like the third, waits for the first.
 func TestLeapersThatWaitAreCounted(t *testing.T) {
 	topology := simload.TwoRegions(1)
 	p := protocoltest.Params(t, Engine, map[string]string{"reorderThreshold": "2", "tick": "200ms"})

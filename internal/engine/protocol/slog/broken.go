@@ -13,8 +13,8 @@ var (
 	// TakenOnArrival makes a reader of a home log take every received multi-home transaction, instead of the number that
 	// the log records.
 	TakenOnArrival = variant("slog-taken-on-arrival", mistakes{takesWhatIsHere: true}, "Local", "Regions")
-	// SilentLeader makes a new leader of a home log wait for further multi-home transactions before its log takes the
-	// transactions that its predecessor has not taken.
+	// SilentLeader makes a new leader of a home log wait for further multi-home transactions. Only then does its
+	// log take the transactions that its predecessor has not taken.
 	SilentLeader = variant("slog-silent-leader", mistakes{silentLeader: true}, "Regions")
 )
 

@@ -14,7 +14,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/sim"
 )
 
-// For every topology and network, the copies stay equal, the total balance is constant, and a reader sees either all of
+// For every topology and network, the copies stay equal and the total balance is constant. A reader sees either all of
 // a transaction's writes or none. Every transaction is answered exactly once: the simulator panics on a second answer.
 func TestSerializable(t *testing.T) {
 	protocoltest.Serializable(t, slog.Engine, nil, 4)

@@ -149,7 +149,7 @@ func (r *Replica) multiHome(e locallog.Entry) {
 }
 
 // ordererMembers returns the members of the orderer's log, the first leader first. They are the first three nodes of
-// the first region, or a single node if the region has fewer than three: two members tolerate no more failures than
+// the first region, or a single node if the region has fewer than three. Two members tolerate no more failures than
 // one.
 func ordererMembers(t *geo.Topology) []geo.NodeID {
 	if t.Partitions*t.Replicas < 3 {
@@ -236,7 +236,7 @@ func decode(kind uint8, body []byte, procs *txn.Registry) (protocol.Message, err
 // A multi-home transaction waits for the orderer's batch and receives its position in the first region. The orderer
 // sends the position to the transaction's homes, and each home puts its part into a batch of its local log. The slowest
 // of these logs determines the latency. With replicated home logs, the home logs take the transaction from the
-// orderer's log: this needs no other batch, but a majority of each home log.
+// orderer's log. This needs no other batch, but a majority of each home log.
 func law(t *geo.Topology, p protocol.Params, c geo.Region, homes []geo.Region) time.Duration {
 	d := t.RTT(c, c)
 	if len(homes) <= 1 {

@@ -21,9 +21,9 @@ func tolerates(t *geo.Topology, p protocol.Params) protocol.Tolerance {
 	return s
 }
 
-// law is Engine.Law, for a transaction that reads the rows that it writes. The latency is the sum of the client's round
-// trip, a round trip to the farthest leaseholder of its homes to read, and another to commit. The commit includes the
-// leaseholder's round trip to a majority of its group. law returns the mean over all coordinators in the client's
+// law is Engine.Law, for a transaction that reads the rows that it writes. The latency is the client's round trip plus
+// two round trips to the farthest leaseholder of the transaction's homes: to read and to commit. The commit includes
+// the leaseholder's round trip to a majority of its group. law returns the mean over all coordinators in the client's
 // region, since the distance to the leaseholder may differ between them.
 func law(t *geo.Topology, _ protocol.Params, c geo.Region, homes []geo.Region) time.Duration {
 	if len(homes) == 0 {

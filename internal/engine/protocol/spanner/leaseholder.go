@@ -286,8 +286,9 @@ func (g *group) proceed(h *holder) {
 // awaitLease reports whether this leaseholder has the newest state. If it may already have been deposed, the
 // transaction waits.
 //
-// The transaction continues when the leaseholder has a lease again, or when it knows that it still led after the
-// transaction had acquired all its locks. The second condition is needed if links stall for longer than a lease lasts.
+// The transaction continues when the leaseholder has a lease again. It also continues when the leaseholder knows that
+// it still led after the transaction had acquired all its locks. The second condition is needed if links stall for
+// longer than a lease lasts.
 func (g *group) awaitLease(h *holder) bool {
 	if g.current(h) {
 		h.unleased = false

@@ -168,8 +168,8 @@ func TestLimitedScansOfFewRows(t *testing.T) {
 	l.hears(t, "")
 }
 
-// A scan that has reached its limit keeps the lock on its last row, and releases the locks on the rows after it, in
-// either direction.
+// A scan in either direction that has reached its limit keeps the lock on its last row. It releases the locks on the
+// rows after that row.
 func TestLimitedScansKeepTheirLastRow(t *testing.T) {
 	all := txn.Range{From: simload.GroupKey(0, 0), To: simload.GroupKey(0, 99), Limit: 2}
 	for reverse, rows := range map[bool]struct{ last, behind uint8 }{false: {1, 2}, true: {2, 1}} {

@@ -20,7 +20,7 @@ import (
 // from every writer. An existing node needs a copy from a new writer if it has not received the predecessor's last
 // entries. The new writer reports where its log starts (Recovered).
 //
-// A new storage copy in the writer's own region counts for the majority once it has confirmed its state; confirmations
+// A new storage copy in the writer's own region counts for the majority once it has confirmed its state. Confirmations
 // of its predecessor no longer count. A copy is sent to another region only once all its entries are durable. Otherwise
 // that region could be ahead of the log of a later writer.
 type replacement struct {

@@ -7,9 +7,9 @@
 // (wal.go), whose entries have log sequence numbers. An entry is durable when a majority of the writer and its storage
 // copies has it. Durable entries are shipped to the other regions, which apply them in the order of the log.
 //
-// Execution (initiator.go). The writer in the client's region runs the procedure on the state of its region: the newest
-// versions of the region's rows, and older versions of other rows. The first read at a node fixes the snapshot for all
-// later reads there.
+// Execution (initiator.go). The writer in the client's region runs the procedure on the state of its region. This state
+// has the newest versions of the region's rows, and older versions of other rows. The first read at a node fixes the
+// snapshot for all later reads there.
 //
 // Single-region transactions touch only rows of the writer that executes them. They are executed and committed in one
 // step, on the newest rows, so no two of them are ever concurrent. Hence every dangerous structure of serializable

@@ -203,8 +203,8 @@ func (r *Replica) apply(from geo.NodeID, m *Log) {
 }
 
 // lag is a part of the log of a home's writer that the copy has not applied yet. It names the home, and holds no
-// pointer into Replica.copies. A checkpoint would save the target of such a pointer as a separate copy, which nothing
-// reads.
+// pointer into the field copies of Replica. A checkpoint would save the target of such a pointer as a separate copy,
+// which nothing reads.
 type lag struct {
 	due     time.Duration
 	home    geo.Region

@@ -20,8 +20,8 @@ const (
 	OutdatedIndexPage
 	Serialization
 	Deadlock
-	// Gone: a writer lost its state before its log contained an entry of the transaction, or the initiator was lost before
-	// it had sent every Prepare.
+	// Gone: a writer lost its state before its log contained an entry of the transaction, or the initiator was lost
+	// before sending every Prepare.
 	Gone
 )
 
@@ -117,8 +117,8 @@ func (w *writer) init(r *Replica) {
 	w.waiting = map[txn.ID]*wait{}
 }
 
-// validate compares the rows that the part has read with the writer's current rows (section 4.4.2). A version that
-// differs from the version read has a commit sequence number above the reader's snapshot.
+// validate compares the rows that the part has read with the writer's current rows, as in section 4.4.2 of the paper. A
+// version that differs from the version read has a commit sequence number above the reader's snapshot.
 func (w *writer) validate(p *Part) Verdict {
 	rows := w.r.store
 	w.r.counters.validations++
@@ -153,8 +153,8 @@ func (w *writer) blocker(p *Part) *participation {
 }
 
 // checkSerializable applies the rules of section 4.3 to a transaction before it is prepared or committed. It returns
-// false if a prepared transaction writes a row that this transaction has read (reader rule), or has read a row that
-// this transaction writes (writer rule).
+// false if a prepared transaction writes a row that this transaction has read (reader rule). It also returns false if a
+// prepared transaction has read a row that this transaction writes (writer rule).
 func (w *writer) checkSerializable(p *Part) bool {
 	if len(w.prepared) == 0 {
 		return true
@@ -253,7 +253,7 @@ func (w *writer) judge(p *Part) Verdict {
 }
 
 // judgeInTime determines the verdict on a multi-region transaction's part. If the verdict is Deadlock and the
-// transaction may wait, the part is validated again once the prepared transaction that writes the same row has ended.
+// transaction may wait, the part is validated again once the prepared transaction that writes the same row ends.
 func (w *writer) judgeInTime(j judging) {
 	id := j.transaction()
 	v := w.judge(j.mine())
@@ -552,7 +552,7 @@ func (w *writer) received(from geo.NodeID, id txn.ID) {
 	}
 }
 
-// decide ends a transaction as soon as the votes allow it (steps 6 and 7): a commit takes all votes, and an abort takes
+// decide ends a transaction as soon as the votes allow it (steps 6 and 7). A commit takes all votes, and an abort takes
 // a single no vote.
 func (w *writer) decide(p *participation) {
 	confirmed := len(p.unconfirmed) == 0

@@ -88,7 +88,7 @@ func (b *Backend) Check(n *emulation.Network) error {
 // Prepare does nothing: Chaos Mesh selects pods by their labels.
 func (b *Backend) Prepare(*emulation.Network, string, *corev1.PodSpec) {}
 
-// Objects returns the desired objects. The name of an object encodes its content and the UIDs of its pods: Chaos Mesh
+// Objects returns the desired objects. The name of an object encodes its content and the UIDs of its pods. Chaos Mesh
 // selects pods only once, when an object is created, so other pods require another object.
 func (b *Backend) Objects(n *emulation.Network) []*unstructured.Unstructured {
 	var out []*unstructured.Unstructured

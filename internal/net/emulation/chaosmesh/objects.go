@@ -4,7 +4,7 @@
 // dependencies. A contract test in hack/chaosmesh checks the objects against the CRDs and the webhooks of that module.
 // The builders avoid these traps:
 //
-//   - At most 13 different delays per pod: Chaos Mesh creates a prio qdisc with 3 bands and another band per rule, and
+//   - At most 13 different delays per pod. Chaos Mesh creates a prio qdisc with 3 bands and another band per rule, and
 //     the kernel supports 16. Destinations with equal links therefore share an object.
 //   - Overlapping rules do not combine; an arbitrary rule wins. Each pair of regions is therefore in a single object. A
 //     fault on a pair is merged into the pair's link (delay) or is a rule of another kind (partition).
@@ -47,8 +47,8 @@ type Meta struct {
 	// Name must be unique in the whole cluster and at most 27 characters long: see ObjectName.
 	Name   string
 	Labels map[string]string
-	// Ceiling, if not 0, is the time after the object's creation at which Chaos Mesh reverts the object's effect by
-	// itself, even if the operator is gone. Faults normally end earlier, when their object is deleted.
+	// Ceiling, if not 0, is the time after the object's creation at which Chaos Mesh itself reverts the effect,
+	// even if the operator is gone. Faults normally end earlier, when their object is deleted.
 	Ceiling time.Duration
 }
 
@@ -135,8 +135,8 @@ func Delay(m Meta, from, to Pods, l emulation.Link) *unstructured.Unstructured {
 	return object(m, NetworkChaos, s)
 }
 
-// Partition builds an object that cuts two sets of pods off from each other or, if oneWay is set, drops only packets
-// from from to to. It uses iptables rules, so it works on kernels without netem.
+// Partition builds an object that cuts two sets of pods off from each other. If oneWay is set, it drops only packets
+// from from to to. The object uses iptables rules, so it works on kernels without netem.
 func Partition(m Meta, from, to Pods, oneWay bool) *unstructured.Unstructured {
 	s := specOn(from, nil)
 	s["action"] = "partition"

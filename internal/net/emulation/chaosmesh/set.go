@@ -105,8 +105,8 @@ type Flaw struct {
 	Leaving bool
 }
 
-// Flaws returns a Flaw for each desired object that is not injected into every pod that it selected, and for each
-// existing object that is not desired.
+// Flaws returns a Flaw for each desired object that is not injected into every pod that it selected. It also returns a
+// Flaw for each existing object that is not desired.
 func (s *Set) Flaws(ctx context.Context, namespace string, desired []*unstructured.Unstructured) ([]Flaw, error) {
 	existing, err := s.List(ctx, namespace)
 	if err != nil {

@@ -31,9 +31,9 @@ const (
 // Ztunnels are the labels of the proxies on machines.
 var Ztunnels = map[string]string{"app": "ztunnel"}
 
-// ReportsEvery is the maximum delay with which Istio's proxies in pods report the bytes of an open connection:
-// tcp_reporting_duration, which is 5 s by default, and a second for the report. The counters of Envoy and ztunnel are
-// always up to date.
+// ReportsEvery is the maximum delay with which Istio's proxies in pods report the bytes of an open connection. It is
+// the sum of tcp_reporting_duration, which is 5 s by default, and a second for the report. The counters of Envoy and
+// ztunnel are always up to date.
 const ReportsEvery = 6 * time.Second
 
 // Nodes maps the names in a proxy's counters to the nodes of a database.

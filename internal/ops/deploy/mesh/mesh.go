@@ -1,5 +1,5 @@
-// Package mesh contains Geobench's knowledge of Istio: how pods join a mesh or stay outside, how to detect which mesh a
-// pod is in, and what a mesh requires of connections to the pod. It does no I/O.
+// Package mesh contains Geobench's knowledge of Istio: how pods join a mesh or stay outside, and how to detect which
+// mesh a pod is in. It also contains the requirements of a mesh on connections to the pod. It does no I/O.
 package mesh
 
 import (

@@ -1,7 +1,7 @@
 // Package netpol builds the NetworkPolicies of a database. They define which peers can reach its nodes and the workers
 // of its runs, and which peers these can reach.
 //
-// A database has two policies, one for all nodes and one for the workers of all runs, so that they are created and
+// A database has two policies, one for all nodes and one for the workers of all runs. The policies are created and
 // deleted with the database. Policies are additive: a connection is allowed if any policy that selects the pod allows
 // it. Pods that no policy selects are open, and so are all pods if the network plugin ignores policies. Therefore every
 // port also authenticates its callers (docs/security.md). The kubelet's probes come from the pod's machine, and all

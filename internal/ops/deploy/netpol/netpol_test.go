@@ -115,8 +115,8 @@ func surroundings() *Cluster {
 	return &Cluster{OperatorNamespace: "geobench-system", Operator: operatorLabels, APIServerPorts: []int32{443, 6443}, APIServerCIDRs: []string{"10.96.0.1/32"}}
 }
 
-// everybody has the endpoints of all tables: the pods of two databases in one namespace, a and b, and other endpoints
-// inside and outside the cluster.
+// everybody has the endpoints of all tables: the pods of two databases in one namespace, a and b. It also has other
+// endpoints inside and outside the cluster.
 var everybody = map[string]endpoint{
 	"operator":             {"geobench-system", operatorLabels, "10.0.0.1"},
 	"false operator":       {"lab", operatorLabels, "10.0.0.2"},

@@ -145,8 +145,9 @@ func WithTypes(t *testing.T, e *experiment.Experiment, r *experiment.Results) *e
 	return r
 }
 
-// WithFaults adds three seconds of throughput to all documents: ten commits in each tenth of a second, and none in the
-// sixth tenth of each second. It also adds a fault "cut" from 0.5 s to 1.5 s, and a permanent fault "kill" at 2 s.
+// WithFaults adds three seconds of throughput to all documents. Each tenth of a second has ten commits, except the
+// sixth tenth of each second, which has none. It also adds a fault "cut" from 0.5 s to 1.5 s, and a permanent fault
+// "kill" at 2 s.
 func WithFaults(t *testing.T, e *experiment.Experiment, r *experiment.Results) *experiment.Results {
 	t.Helper()
 	for _, run := range e.Runs() {

@@ -1,11 +1,11 @@
 // Package mwis finds heavy independent sets. An independent set is a set of vertices of a graph without an edge between
-// any two of them; its weight is the sum of the vertices' weights. Branch and bound finds the heaviest set, and takes
+// any two of them. Its weight is the sum of the vertices' weights. Branch and bound finds the heaviest set, and takes
 // exponential time in the worst case. The greedy algorithm GWMIN2 finds a heavy set quickly (S. Sakai, M. Togasaki, K.
 // Yamazaki, A note on greedy algorithms for the maximum weighted independent set problem, Discrete Applied Mathematics
 // 126, 2003).
 //
 // The same graph and method always give the same set, even if several sets have the same weight. To that end, the
-// solver examines vertices in the order of their numbers, uses integer weights, and bounds its work by a number of
+// solver examines vertices in the order of their numbers, and uses integer weights. It bounds its work by a number of
 // steps, never by time.
 package mwis
 
@@ -335,10 +335,10 @@ func (x *search) decide(left set, pivot int, weight, floor int64) (best set, hea
 }
 
 // reduce simplifies the graph within left, and preserves the weight of the heaviest set. It takes each vertex that
-// weighs at least as much as its neighbors together, and removes the vertex and its neighbors from left: some heaviest
-// set contains the vertex. It also removes each vertex v with a neighbor u that weighs at least as much as v and whose
-// other neighbors are all neighbors of v: some heaviest set does not contain v. pivot is the remaining vertex with the
-// most neighbors, or -1 if no vertex remains.
+// weighs at least as much as its neighbors together, and removes the vertex and its neighbors from left. Some heaviest
+// set contains the vertex. Let v be a vertex with a neighbor u that weighs at least as much. If the other neighbors of
+// u are all neighbors of v, reduce also removes v, because some heaviest set does not contain this vertex. pivot is the
+// remaining vertex with the most neighbors, or -1 if no vertex remains.
 func (x *search) reduce(left set) (taken set, weight int64, pivot int) {
 	taken = make(set, len(left))
 	for again := true; again; {
