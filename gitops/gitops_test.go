@@ -357,9 +357,8 @@ func actions(t *testing.T, kind string) (names []string) {
 	return names
 }
 
-// TestActions executes Argo CD's resource actions, and checks which actions are offered and what they change. The
-// results must satisfy the validation rules of the kinds. The cases are in action_test.yaml, in the layout of Argo CD's
-// repository.
+// TestActions executes Argo CD's resource actions, and checks the offered actions and their changes. The results must
+// satisfy the validation rules of the kinds. The cases are in action_test.yaml, in the layout of Argo CD's repository.
 func TestActions(t *testing.T) {
 	tests := map[string]map[string][]any{"BenchmarkRun": {}, "Experiment": {}}
 	cases := map[string]struct {

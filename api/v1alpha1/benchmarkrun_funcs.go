@@ -176,7 +176,7 @@ func (r *BenchmarkRun) Held() bool {
 		(r.Status.Stage == "" || r.Status.Stage == StagePreflight || r.Status.RunID != r.Spec.RunID)
 }
 
-// Finished reports whether the run has ended, with or without a result.
+// Finished reports whether the run is finished, with or without a result.
 func (s *BenchmarkRunStatus) Finished() bool {
 	return s.Stage == StageCompleted || s.Stage == StageFailed
 }

@@ -136,7 +136,7 @@ func (c *cluster) document(ctx context.Context, name string) (*result.Document, 
 }
 
 func stageOf(run *v1alpha1.BenchmarkRun) string {
-	// Before the first stage, only the conditions explain what the run waits for.
+	// Before the first stage, only the conditions explain why the run waits.
 	if run.Status.Stage == "" {
 		_, message := health.Judge(run.Generation, run.Status.ObservedGeneration, run.Status.Conditions)
 		return "none: " + message
@@ -361,7 +361,7 @@ Exit codes: 0 passed; 1 failed or invalid; 2 wrong input; 3 the cluster does not
 // followEvery is the interval at which follow reads a run.
 const followEvery = time.Second
 
-// follow shows a run until it has ended, and returns it.
+// follow shows a run until the run is finished, and returns it.
 func (c *cluster) follow(ctx context.Context, name string, s *screen) (*v1alpha1.BenchmarkRun, error) {
 	tick := time.NewTicker(followEvery)
 	defer tick.Stop()

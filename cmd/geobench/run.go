@@ -191,7 +191,8 @@ func newPlanCommand(cmd *cobra.Command, abilities check.Abilities, play func(con
 	return cmd
 }
 
-// interruption returns the error for an interrupted command: what it measured, what remains, and how to continue.
+// interruption returns the error for an interrupted command: the partial result, the number of remaining runs, and how
+// to continue.
 func interruption(p *plan.Plan, d *result.Document, left int) error {
 	text := fmt.Sprintf("interrupted: BenchmarkRun %s had measured nothing yet", p.Run.Name)
 	if d != nil {

@@ -130,7 +130,7 @@ func newWaited(kind string) client.Object {
 	return &v1alpha1.BenchmarkRun{}
 }
 
-// deleted is the outcome of an object that was deleted before it ended.
+// deleted is the outcome of an object that was deleted before it was finished.
 const deleted health.Outcome = "Deleted"
 
 func (o *waited) over() bool { return o.Outcome != health.Underway }

@@ -119,7 +119,7 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// end replaces the existing run by a finished run.
+// end replaces the existing run with a finished run.
 func end(t *testing.T, c client.Client, run *v1alpha1.BenchmarkRun) error {
 	t.Helper()
 	now := &v1alpha1.BenchmarkRun{}

@@ -114,7 +114,8 @@ func (s *scope) emulate(ctx context.Context) error {
 	return err
 }
 
-// Prepare adds what backend b needs to the pod template of a region's nodes or load generators, for example a sidecar.
+// Prepare adds the parts that backend b needs, for example a sidecar, to the pod template of a region's nodes or load
+// generators.
 func Prepare(b emulation.Backend, db *v1alpha1.GeoDatabase, t *geo.Topology, region string, pod *corev1.PodSpec) {
 	b.Prepare(emulation.NewNetwork(db.Namespace, db.Name, string(db.UID), t), region, pod)
 }

@@ -141,7 +141,7 @@ func ResolveProfile(ctx context.Context, reader client.Reader, db *v1alpha1.GeoD
 		db.Namespace, name, strings.Join(presets.Names(), ", "))
 }
 
-// Render replaces a spec that only names the engine of a vendor by the full configuration of its servers, and reports
+// Render replaces a spec that only names the engine of a vendor with the full configuration of its servers, and reports
 // whether it did. It does nothing if the profile or the parameters are invalid.
 func Render(ctx context.Context, reader client.Reader, db *v1alpha1.GeoDatabase) (bool, error) {
 	if !servers.Renders(db) {

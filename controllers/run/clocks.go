@@ -26,7 +26,7 @@ const (
 )
 
 // noteClocks measures the clocks of all workers and stores them under key, unless this was done before. Workers use
-// their own clocks to start at a time of the operator's clock. So the run ends if a worker's clock differs too much
+// their own clocks to start at a time of the operator's clock. So the run stops if a worker's clock differs too much
 // from the operator's clock. The error names a worker that did not answer.
 func (s *scope) noteClocks(ctx context.Context, key string) error {
 	var clocks []result.Clock
@@ -162,7 +162,7 @@ func (s *scope) awaitClocks(ctx context.Context) (bool, error) {
 	if err == nil {
 		err = s.noteNodeClocks(ctx, nodeClocksBefore)
 	}
-	// Clocks do not converge by waiting, so the run ends if they differ too much. Any other error is retried.
+	// Clocks do not converge by waiting, so the run stops if they differ too much. Any other error is retried.
 	if err == nil || isTrouble(err) {
 		return err == nil, err
 	}

@@ -28,7 +28,7 @@ func (s *scope) collect(ctx context.Context) error {
 // reportsRetry is the time until a run checks again whether another run's reports are still in memory.
 const reportsRetry = 200 * time.Millisecond
 
-// checkReports reads all reports and returns an error that ends the run if a report is unreadable. checked is false
+// checkReports reads all reports and returns an error that stops the run if a report is unreadable. checked is false
 // while another run's reports are in memory.
 func (s *scope) checkReports(ctx context.Context) (checked bool, err error) {
 	// A reconciliation must not block: its goroutine is also needed for the faults of other runs.

@@ -50,7 +50,7 @@ type Reconciler struct {
 	Choose database.Chooser
 	// Unfit returns the reason why Chaos Mesh cannot inject objects of the given kind, or "" if it can.
 	Unfit func(ctx context.Context, db *v1alpha1.GeoDatabase, kind string, qdiscs []string) (string, error)
-	// Chaos records the effects of all Chaos Mesh objects on pods, whoever created the objects.
+	// Chaos records the effects of all Chaos Mesh objects on pods, regardless of who created the objects.
 	Chaos *chaosaudit.Log
 	// Credentials issues the credentials of pods.
 	Credentials *operatorca.Keeper

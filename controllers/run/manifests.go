@@ -174,8 +174,8 @@ func (s *scope) noteEdits(ctx context.Context, m *manifests) error {
 		strings.Join(configMaps, ", "), s.db.Name)
 }
 
-// checkIncarnation returns an error that ends the run if the database's nodes were not deployed from the manifests with
-// which the run was accepted.
+// checkIncarnation returns an error that stops the run if the database's nodes were not deployed from the manifests
+// with which the run was accepted.
 func (s *scope) checkIncarnation(ctx context.Context, current *database.Incarnation) error {
 	m, err := s.readManifests(ctx)
 	if err != nil || current.Hash == m.Hash {

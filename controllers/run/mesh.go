@@ -24,7 +24,8 @@ type meshNote struct {
 	Proxies map[string]proxy `json:"proxies,omitempty"`
 }
 
-// proxy is a proxy in a pod.
+// proxy identifies an instance of a pod's sidecar proxy. A different UID or restart count means that the proxy has been
+// replaced or restarted.
 type proxy struct {
 	UID      string `json:"uid"` // UID of the pod
 	Restarts int32  `json:"restarts"`

@@ -136,7 +136,7 @@ func contenders(ctx context.Context, reader client.Reader, db *v1alpha1.GeoDatab
 		switch {
 		case ta != tb:
 			return byAge(ta, tb)
-		// Tests share the queue position of the run that requested them, and that run comes last.
+		// Tests share the queue position of the run that requested them, and that run is last.
 		case a == ta:
 			return 1
 		case b == tb:

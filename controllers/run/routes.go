@@ -66,7 +66,7 @@ func (s *scope) services(ctx context.Context) ([]corev1.Service, error) {
 	return list.Items, err
 }
 
-// rerouted returns an error that ends the run in two cases. Either an object that ways returns was written after the
+// rerouted returns an error that stops the run in two cases. Either an object that ways returns was written after the
 // start, or connections to the database are diverted.
 func (s *scope) rerouted(ctx context.Context, before *snapshot) error {
 	// After the last window, a changed route can no longer affect measurements.
@@ -92,7 +92,7 @@ func (s *scope) rerouted(ctx context.Context, before *snapshot) error {
 	return s.ledElsewhere(ctx)
 }
 
-// ledElsewhere returns an error that ends the run if an EndpointSlice that is not managed by Kubernetes adds addresses
+// ledElsewhere returns an error that stops the run if an EndpointSlice that is not managed by Kubernetes adds addresses
 // to a Service of the database. Connections would also go to these addresses.
 func (s *scope) ledElsewhere(ctx context.Context) error {
 	services, err := s.services(ctx)

@@ -382,8 +382,8 @@ func TestUnplannedLossDuringAFault(t *testing.T) {
 	}
 }
 
-// Sidecars inject a link fault by a change of their configuration. The declared configuration is restored, however the
-// run ends.
+// Sidecars inject a link fault by a change of their configuration. The declared configuration is restored after every
+// outcome of the run.
 func TestSidecarFaults(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)

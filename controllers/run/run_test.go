@@ -541,7 +541,7 @@ func TestWorkersMayTouchTheirReportsOnly(t *testing.T) {
 	}
 }
 
-// TestCancel cancels a run in each stage: the run ends, leaves nothing but its status, and releases its database.
+// TestCancel cancels a run in each stage: the run stops, leaves nothing but its status, and releases its database.
 func TestCancel(t *testing.T) {
 	for _, stage := range worldtest.ActiveStages {
 		t.Run(string(stage), func(t *testing.T) {
@@ -619,7 +619,7 @@ func TestBaseline(t *testing.T) {
 	}
 }
 
-// If nodes refuse a data set because it does not fit, the run ends immediately and reports the reason.
+// If nodes refuse a data set because it does not fit, the run stops immediately and reports the reason.
 func TestDataIsRefused(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)

@@ -14,7 +14,7 @@ import (
 )
 
 // A stage may include a wait for other runs, for the database or for a turn. The wait does not count toward the
-// deadline, however it ends.
+// deadline, regardless of its outcome.
 func TestWaitingIsNoPartOfTheTime(t *testing.T) {
 	const waited = time.Hour
 	for name, tt := range map[string]struct {

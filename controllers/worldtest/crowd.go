@@ -54,7 +54,7 @@ func (w *World) StartManager(pods podclient.Clients) *reachedAPI {
 	return api
 }
 
-// realTime makes the simulated clock follow real time until the test ends.
+// realTime makes the simulated clock follow real time until the end of the test.
 func (w *World) realTime() {
 	ctx, stop := context.WithCancel(context.Background())
 	ticking := make(chan struct{})

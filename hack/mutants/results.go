@@ -21,8 +21,8 @@ import (
 
 // Result is the outcome of the hunt for a mutant.
 type Result struct {
-	// Hunt is the hunt that killed the mutant. Killer is what failed in it: a test, a seed, a panic or the time limit.
-	// Both are empty if the mutant survived.
+	// Hunt is the hunt that killed the mutant. Killer is the cause of the failure: a test, a seed, a panic or the
+	// time limit. Both are empty if the mutant survived.
 	Hunt, Killer string
 	// CPU is the CPU time of the hunt, in seconds.
 	CPU float64

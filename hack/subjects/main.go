@@ -124,7 +124,7 @@ func git(ctx context.Context, dir string, args ...string) (string, error) {
 
 var form = regexp.MustCompile(`^[a-z0-9.][a-zA-Z0-9_./-]*(?:, [a-z0-9.][a-zA-Z0-9_./-]*)*: (.+)$`)
 
-// check returns an error that describes what is wrong with a subject and shows a correct one. It returns nil if the
+// check returns an error that describes the problem of a subject and shows a correct subject. It returns nil if the
 // subject is correct.
 func check(subject string) error {
 	var wrong []string

@@ -1,7 +1,7 @@
 //go:build e2e
 
 // Package e2e tests Geobench on a real Kubernetes cluster. The operator is installed in the cluster of $KUBECONFIG
-// (hack/e2e.sh does this). Tests apply manifests like a user, and inspect only what a user can see.
+// (hack/e2e.sh does this). Tests apply manifests like a user, and inspect only state that a user can see.
 package e2e
 
 import (

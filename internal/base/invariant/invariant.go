@@ -83,7 +83,8 @@ type Checker struct {
 	broken   *Broken
 }
 
-// subject identifies what the values of an invariant describe, such as a term of a group or an entry of a log.
+// subject identifies the object that the values of an invariant describe, such as a term of a group or an entry of a
+// log.
 type subject struct {
 	i   *Invariant
 	key any

@@ -1,7 +1,7 @@
 // Package isolation names isolation levels. A level is a guarantee of a database for every history that its clients can
 // record; package history checks it for a given history.
 //
-// A level is defined by what clients observe. These are the row versions that a committed transaction read and
+// A level is defined by the observations of clients. These are the row versions that a committed transaction read and
 // overwrote, and the times of its request and answer. A history has a level if some execution that the level's
 // definition allows explains the history. The definition may refer to something that clients cannot observe, such as
 // the instant of a snapshot. Then any instant that the level does not exclude is acceptable. Crooks et al. define

@@ -62,7 +62,7 @@ type Error struct {
 	// What describes the problem. Err is the disk's error, if there is one.
 	What string
 	Err  error
-	// Cure tells the user how to fix the problem.
+	// Cure explains how to fix the problem.
 	Cure string
 }
 
@@ -315,7 +315,7 @@ func (j *Journal) Records() int64 { return j.records }
 func (j *Journal) Bytes() int64 { return j.size }
 
 // Each calls f for every record, in order. f must not retain the payload. Each returns an error of f with its offset in
-// the file, and an *Error if a record differs from what Open has found.
+// the file. Each returns an *Error if a record differs from the record that Open has found.
 func (j *Journal) Each(f func(payload []byte) error) error {
 	var failed error
 	at := int64(len(magic))

@@ -234,7 +234,7 @@ func (l *Log) finish(old *scan) (*scan, error) {
 		return nil, &Error{File: path, Offset: at, What: fmt.Sprintf("it has %d records in %d bytes there, and %s is continued in one of %d records in %d bytes",
 			records, at, old.file, old.count, old.bytes), Cure: cureGeneration}
 	}
-	// The process ended between the two records of the switch.
+	// The process stopped between the two records of the switch.
 	if !found.opened {
 		if err := errors.Join(l.j.Append(own(kindOpened, l.generation)), l.j.Sync()); err != nil {
 			return nil, err

@@ -162,7 +162,7 @@ type lane struct {
 	Y, Top, Space int
 }
 
-// span holds the indexes of the moments at which a shape begins and ends.
+// span holds the indexes of the moments at which a shape appears and disappears.
 type span struct{ Begins, Ends int }
 
 type box struct {

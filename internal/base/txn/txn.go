@@ -87,7 +87,7 @@ const (
 	CauseConflict
 	// CauseNode: a node or a connection is lost, overloaded or not ready.
 	CauseNode
-	// CauseClient: the client gave up because it timed out or its session ended.
+	// CauseClient: the client gave up because it timed out or its session closed.
 	CauseClient
 	// CauseMoved: rows of the transaction have moved away from the node that it was sent to. Only nodes use CauseMoved
 	// and CauseStale: the coordinator sends the transaction again, and clients never see these causes.

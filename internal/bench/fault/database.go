@@ -40,8 +40,8 @@ func (d *Database) CanLose(l *Life) error {
 }
 
 // LogSimulated reports whether the targets of a fault restart from their logs in a simulation. A killed pod loses its
-// memory, and engines store data nowhere else. A node that is shut down, or whose disk fails, has a disk. With
-// journals, a killed container has a disk as well.
+// state, and engines store data nowhere else. A node that is shut down, or whose disk fails, has a disk. With journals,
+// a killed container has a disk as well.
 func (d *Database) LogSimulated(f *Fault) bool {
 	return f.Kind == NodeShutdown || f.Kind == IOError || d.Restarts(f)
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// TestFastLinks checks that a link that is too fast is reported, unless a fault changes it at that time, within the
-// fault's tolerance.
+// TestFastLinks checks that FastLinks reports links that are too fast, except while a fault changes them. The start and
+// end of a fault have a timing tolerance.
 func TestFastLinks(t *testing.T) {
 	const (
 		slowLink  = "{name: slow, at: 10s, duration: 5s, networkDelay: {between: {from: [us], to: [eu]}, delay: 10ms, jitter: 20ms}}"

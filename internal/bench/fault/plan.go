@@ -1,5 +1,5 @@
-// Package fault implements the fault timeline of a run: when each fault starts, what it targets, its effects, and when
-// it ends. It has three parts, all without side effects.
+// Package fault implements the fault timeline of a run: the start, the targets, the effects and the end of each fault.
+// It has three parts, all without side effects.
 //
 // Plan is the intended timeline: the time and the targets of each fault. They follow from the manifest and its seed
 // alone, except for targets by role, which are chosen when the fault starts.

@@ -466,7 +466,7 @@ func alone(txns []Txn) []Txn {
 	return txns
 }
 
-// mutate replaces the versions of n reads by other versions of the same row.
+// mutate replaces the versions of n reads with other versions of the same row.
 func mutate(r *rand.Rand, txns []Txn, n int) {
 	for n > 0 {
 		x := &txns[r.IntN(len(txns))]

@@ -1,5 +1,5 @@
 // Package history proves that the answers of a database were right. Clients record a history: when each transaction was
-// sent and answered, how it ended, and which versions of which rows it read and overwrote. Check builds the direct
+// sent and answered, its outcome, and which versions of which rows it read and overwrote. Check builds the direct
 // serialization graph of a history and looks for a cycle. A serial order exists exactly if there is no cycle. Weaker
 // levels allow some cycles: see isolation, and graph.components for snapshots.
 //

@@ -432,7 +432,7 @@ func TestSnapshotHistoriesPass(t *testing.T) {
 	}
 }
 
-// expand replaces each scan by reads of the rows in its range that it did not find, out of all rows of the history.
+// expand replaces each scan with reads of the rows in its range that it did not find, out of all rows of the history.
 // These reads take the position of the scan.
 func expand(t testing.TB, txns []Txn) []Txn {
 	t.Helper()

@@ -525,7 +525,7 @@ func (m *Machine) end(i int32, o *txn.Outcome, now time.Duration) {
 	}
 }
 
-// heard records an answer of the database, which ends a silence.
+// heard records an answer of the database. A silence lasts until the next answer.
 func (m *Machine) heard(now time.Duration) {
 	if m.recorder != nil {
 		m.silence(min(now, m.to))

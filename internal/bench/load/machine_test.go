@@ -552,7 +552,7 @@ func TestDeterministic(t *testing.T) {
 	}
 }
 
-// TestManyClients measures the memory of a client, with a transaction of each client in flight.
+// TestManyClients measures the memory per client while every client has a transaction in flight.
 func TestManyClients(t *testing.T) {
 	const n = 100_000
 	top := twoRegions(2)

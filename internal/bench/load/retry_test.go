@@ -147,7 +147,7 @@ func TestRetry(t *testing.T) {
 			[]time.Duration{0, 999 * ms}, committed, 999 * ms, 0},
 		"no time for a third attempt": {[]answer{{conflict, 5 * ms}, {conflict, 745 * ms}}, nil,
 			[]time.Duration{0, 105 * ms}, conflict, 850 * ms, 0},
-		// The timeout covers both attempts: it ends 1 s after the first attempt was sent.
+		// The timeout covers both attempts: it expires 1 s after the first attempt was sent.
 		"patience ends in the second attempt": {[]answer{{conflict, 5 * ms}, {committed, 2 * time.Second}}, nil,
 			[]time.Duration{0, 105 * ms}, txn.Outcome{Status: txn.Unknown, Cause: txn.CauseClient, Reason: Timeout}, time.Second, 1},
 		"patience ends in the first attempt": {[]answer{{conflict, 2 * time.Second}}, nil,
@@ -229,7 +229,7 @@ func TestRetriesByCause(t *testing.T) {
 	}
 }
 
-// TestRetryAtTheEdges checks what counts in a window from 1 s to 2 s.
+// TestRetryAtTheEdges checks which attempts count in a window from 1 s to 2 s.
 func TestRetryAtTheEdges(t *testing.T) {
 	edges := func(c *Config) {
 		c.Schedule = Schedule{Warmup: time.Second, Duration: time.Second, Repetitions: 2, Timeout: 10 * time.Second}

@@ -283,8 +283,8 @@ type Summary struct {
 	AbortPPM                int64    `json:"abortPPM"`
 	Attempts                Attempts `json:"attempts"`
 	Unanswered
-	// Discarded counts transactions that were in the queue of an open loop when a warm-up ended. Late counts the outcomes,
-	// over the whole run, that arrived after the client had given up.
+	// Discarded counts transactions that were in the queue of an open loop at the end of a warm-up. Late counts the
+	// outcomes, over the whole run, that arrived after the client had given up.
 	Discarded int64    `json:"discarded"`
 	Late      int64    `json:"late"`
 	Realised  Realised `json:"realised"`

@@ -111,8 +111,8 @@ func (in *Inputs) cluster() bool { return !in.Simulated && !in.SharedProcess && 
 func accounted(d *Document, _ *Inputs, _ *Report) Evidence {
 	for i := range d.Regions {
 		r := &d.Regions[i]
-		// Due counts a transaction when it becomes due, and the other counts include it when it ends. A difference means that
-		// a transaction was lost or counted twice.
+		// Due counts a transaction when it becomes due, and one of the other counts includes it later.
+		// A difference means that a transaction was lost or counted twice.
 		if binned := r.Ended() + r.Unfinished + r.Unsent(); r.Due != binned {
 			return absent("%s: %d transactions were due and %d are accounted for: %d committed, %d aborted, %d refused, %d unknown, %d unfinished, %d never sent",
 				r.Name, r.Due, binned, r.Committed, r.Aborted, r.Refused, r.Unknown, r.Unfinished, r.Unsent())

@@ -617,7 +617,7 @@ func (f *Fault) mistimed() string {
 	if text := off("began", f.AtMicroseconds, f.FromMicroseconds, begin); text != "" {
 		return text
 	}
-	// A fault that ends immediately, or that lasts, has no planned end.
+	// A fault without a duration, or a lasting fault, has no planned end.
 	if f.DurationMicroseconds == 0 || f.Lasting {
 		return ""
 	}

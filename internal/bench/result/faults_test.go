@@ -41,7 +41,7 @@ func between(name string, from, to int64) Fault {
 	return f
 }
 
-// replaced returns a fault that ends immediately. The lost resources are available again later.
+// replaced returns a fault that is over immediately. The lost resources are available again later.
 func replaced(from, to int64) Fault {
 	f := between("f", from, to)
 	f.RecoveringMicroseconds = &from

@@ -169,7 +169,7 @@ func (d *Document) roundHistograms() string {
 	return "values of histograms are within 3.2%"
 }
 
-// sumCounters replaces the engine's counters of all nodes by their sums, stored at the first node.
+// sumCounters replaces the engine's counters of all nodes with their sums, stored at the first node.
 func (d *Document) sumCounters() string {
 	sum := map[string]int64{}
 	for i := range d.Nodes {

@@ -21,8 +21,8 @@ type Gap struct {
 	Fault string `json:"fault,omitempty"`
 }
 
-// ReasonTooManyGaps is the reason if gaps cover so much of the measured time that the remaining seconds do not
-// represent the run.
+// ReasonTooManyGaps is the reason if gaps cover too large a part of the measured time. The remaining seconds then do
+// not represent the run.
 const ReasonTooManyGaps = "TooManyGaps"
 
 // These constants limit the measured time that gaps may cover. The links of a replaced pod take a few seconds to become

@@ -98,7 +98,7 @@ type Driver struct {
 	// BusiestPPM is the share of the allowance used in the busiest window, in parts per million.
 	BusiestPPM int64 `json:"busiestPPM,omitempty"`
 	// Periods counts the periods of the kernel's CPU quota in the windows in which the worker ran (100 ms each by
-	// default). ThrottledPeriods counts the periods in which the worker was stopped because it had used up its quota.
+	// default). ThrottledPeriods counts the periods in which the worker was throttled because it had used up its quota.
 	// Both are 0 without a quota.
 	Periods          int64 `json:"periods,omitempty"`
 	ThrottledPeriods int64 `json:"throttledPeriods,omitempty"`
@@ -121,7 +121,7 @@ func (l *Lateness) Worst(other Lateness) {
 	l.P50, l.P99, l.Max = max(l.P50, other.P50), max(l.P99, other.P99), max(l.Max, other.Max)
 }
 
-// ThrottledPPM returns the share of quota periods in which the load generator was stopped, in parts per million.
+// ThrottledPPM returns the share of CPU quota periods in which the load generator was throttled, in parts per million.
 func (d *Driver) ThrottledPPM() int64 {
 	if d.Periods <= 0 {
 		return 0
@@ -172,8 +172,8 @@ type Window struct {
 	// Due.
 	CarriedOver int64 `json:"carriedOver,omitempty"`
 	// Dropped counts transactions of an open loop that were due in the window while the queue was full. Backlog counts the
-	// transactions in the queue when the window closed, and Discarded counts the transactions in the queue when the
-	// warm-up ended.
+	// transactions in the queue when the window closed. Discarded counts the transactions in the queue at the end of
+	// the warm-up.
 	Dropped   int64 `json:"dropped,omitempty"`
 	Backlog   int64 `json:"backlog,omitempty"`
 	Discarded int64 `json:"discarded,omitempty"`

@@ -48,7 +48,7 @@ func commonSilences(a, b []Silence) (common []Silence) {
 		if end-at >= hungFloor {
 			common = append(common, Silence{at, end - at})
 		}
-		// The silence that ends later may overlap the next one of the other list.
+		// The silence with the later end may overlap the next one of the other list.
 		if a[0].end() < b[0].end() {
 			a = a[1:]
 		} else {

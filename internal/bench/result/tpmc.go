@@ -15,7 +15,7 @@ const (
 	terminalsPerWarehouse = 10
 )
 
-// TPCC describes to what extent a measured tpmC follows the rules of TPC-C.
+// TPCC describes the extent to which a measured tpmC follows the rules of TPC-C.
 type TPCC struct {
 	// Warehouses is the number of warehouses of all regions, and Terminals the number of their clients.
 	Warehouses int64 `json:"warehouses"`

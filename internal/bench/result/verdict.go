@@ -239,9 +239,9 @@ func noTransactions(d *Document, _ *Inputs, r *Report) []Reason {
 // the bottleneck.
 const driverLimitPPM = 800_000
 
-// throttledLimitPPM is the share of CPU quota periods, in parts per million, in which a load generator may be stopped.
-// Each such period delays the transactions in flight by up to 100 ms. A worker with bursts can be stopped although its
-// average usage is low.
+// throttledLimitPPM is the share of CPU quota periods, in parts per million, in which a load generator may be
+// throttled. Each such period delays the transactions in flight by up to 100 ms. A worker with bursts can be throttled
+// although its average usage is low.
 const throttledLimitPPM = 50_000
 
 func driverBound(d *Document, in *Inputs, r *Report) (out []Reason) {

@@ -284,7 +284,7 @@ func (s *nativeSession) deliver(outcomes []txn.Outcome) {
 func (s *nativeSession) refuse() {
 	defer s.wg.Done()
 	for open := true; open; {
-		// The delay batches refusals. Closing the session ends the delay early.
+		// The delay batches refusals. The delay stops early if the session is closed.
 		select {
 		case <-s.signal:
 		case <-s.ctx.Done():

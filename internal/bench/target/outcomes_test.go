@@ -195,7 +195,8 @@ func TestOutcomesComeBeforeTheReconnect(t *testing.T) {
 	}
 }
 
-// A connection whose rollback fails may still have the transaction open. It is not reused, whatever error came first.
+// A connection whose rollback fails may still have the transaction open. It is not reused, whatever the first error
+// was.
 func TestAFailedRollbackBreaksTheConnection(t *testing.T) {
 	for name, s := range map[string]*scripted{
 		"after a conflict at a statement": {get: func() error { return errConflict }},

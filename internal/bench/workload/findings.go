@@ -19,7 +19,8 @@ type Finding struct {
 }
 
 // FindingName returns the name of a sum that describes a violation of a rule at a place. The name has the form
-// rule/place/what, such as 9/1/4/ for rule 9 at district 4 of warehouse 1. Neither rule nor what may contain a slash.
+// rule/place/what, such as 9/1/4/ for rule 9 at district 4 of warehouse 1. A slash is allowed neither in rule nor in
+// what.
 func FindingName(rule, what string, place ...uint64) string {
 	b := []byte(rule)
 	for _, n := range place {
@@ -109,7 +110,7 @@ func (b *Imbalance) Add(number uint64, difference int64) {
 	b.hash += oddHash(number) * difference
 }
 
-// Each calls f for each sum. what is the name of the sum for FindingName.
+// Each calls f for each sum, with the sum's name for FindingName.
 func (b *Imbalance) Each(f func(what string, value int64)) {
 	f("", b.sum)
 	f(imbalanceByNumber, b.byNumber)

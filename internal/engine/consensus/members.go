@@ -40,7 +40,7 @@ type membership struct {
 	rounds   map[uint64]round
 }
 
-// round is a catch-up round of a learner: it ends when the learner has all entries up to an index.
+// round is a catch-up round of a learner. It is complete once the learner has all entries up to an index.
 type round struct {
 	upTo  uint64
 	began time.Duration

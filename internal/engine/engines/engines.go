@@ -80,7 +80,7 @@ func Layout(engine string, parameters map[string]string, t *geo.Topology) geo.La
 	return e.Layout(t, params)
 }
 
-// Replaceable returns the nodes of a database without journals that new incarnations can replace.
+// Replaceable returns the nodes that a new incarnation can replace if the database has no journals.
 func Replaceable(engine string, parameters map[string]string, t *geo.Topology) []geo.NodeID {
 	e, params := Of(engine, parameters)
 	if e == nil {

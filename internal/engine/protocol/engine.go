@@ -174,7 +174,7 @@ func (e *Engine) ReplacesAll(t *geo.Topology, p Params) bool {
 }
 
 // CanLose returns an error if the database cannot lose the processes and state of these nodes together and replace all
-// of them by new incarnations. Otherwise it returns nil.
+// of them with new incarnations. Otherwise it returns nil.
 func (e *Engine) CanLose(t *geo.Topology, p Params, lost []geo.NodeID) error {
 	may, survival := e.Replaceable(t, p), e.Tolerance(t, p)
 	names, regions := make([]string, len(lost)), []geo.Region(nil)

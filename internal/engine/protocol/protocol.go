@@ -161,8 +161,8 @@ func Lags(r Replica) bool {
 	return ok && s.Lags()
 }
 
-// StepCounter is a replica that does work beyond what its messages and store operations show, such as a search in a
-// graph.
+// StepCounter is a replica that also does work that its messages and store operations do not show, such as a search in
+// a graph.
 type StepCounter interface {
 	// Steps returns the number of elementary steps of such work so far. A step costs about one memory access that misses
 	// the cache. Simulators charge CPU time for steps. Steps of Env.Offload are not included.

@@ -172,7 +172,7 @@ func (s *Sim) Restart(id geo.NodeID) {
 		n.trace(Observation{Kind: StartsAgain, Inputs: len(n.log)})
 	}
 	n.dead, n.busy = false, false
-	// Items of the earlier life, such as timers and step ends, no longer match and are dropped.
+	// Items of the earlier life, such as timers and the ends of steps, no longer match and are dropped.
 	n.life++
 	n.held = queue.Queue[time.Duration]{}
 	n.synced, n.leaving = len(n.log), queue.Queue[departure]{}

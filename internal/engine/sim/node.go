@@ -217,7 +217,7 @@ func (n *node) serve(i int32) {
 	n.outBytes, n.free = 0, 0
 	cost = n.slowed(cost)
 	n.busyFor += cost
-	// Without cost, the step ends now and needs no event.
+	// Without cost, the step finishes now and needs no event.
 	if cost == 0 {
 		n.leave()
 		return

@@ -164,8 +164,8 @@ type Cluster interface {
 	Patch(ctx context.Context, obj Object, patch []byte) error
 }
 
-// BuiltIn is the backend of native engines: nodes and workers read the links from the topology and delay what they
-// send.
+// BuiltIn is the backend of native engines: nodes and workers read the links from the topology and delay their own
+// messages.
 type BuiltIn struct{}
 
 // Name returns EmulationBuiltIn.

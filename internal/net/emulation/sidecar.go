@@ -213,7 +213,7 @@ func (s *Sidecar) configs(n *Network, region string, generation int64) (map[stri
 				phase.Links = append(phase.Links, link(name, l))
 			}
 		}
-		// Add even a phase without changes: it ends the phase before it.
+		// Add even a phase without changes: it marks the end of the previous phase.
 		c.Phases = append(c.Phases, phase)
 	}
 	files := map[string]string{}

@@ -154,7 +154,7 @@ func (p *Prober) Run(ctx context.Context) error {
 	defer stop()
 	for i, to := range p.peers {
 		group.Go(func() { p.resolve(ctx, to) })
-		// Spread the probes of an interval, so that the packets to different peers do not queue behind each other.
+		// Spread the probes of an interval, so that the packets to different peers do not queue up.
 		group.Go(func() { p.probe(ctx, to, interval*time.Duration(i)/time.Duration(len(p.peers))) })
 		if p.db.Meshed {
 			group.Go(func() { p.connect(ctx, to) })

@@ -293,7 +293,7 @@ func (n *namespace) tables() (count int) {
 	return count
 }
 
-// echo answers UDP packets at port 9 until the test ends.
+// echo answers UDP packets at port 9 until the end of the test.
 func (n *namespace) echo() {
 	n.t.Helper()
 	var conn net.PacketConn
@@ -414,8 +414,8 @@ func (n *namespace) sink() {
 	}()
 }
 
-// send sends over the given number of TCP connections until stop is called or the test ends. acknowledged returns the
-// number of bytes that the other side has acknowledged.
+// send sends over the given number of TCP connections until stop is called or the test is over. acknowledged returns
+// the number of bytes that the other side has acknowledged.
 func (n *namespace) send(to *namespace, connections int) (acknowledged func() int64, stop func()) {
 	n.t.Helper()
 	f := n.flood(to, connections)

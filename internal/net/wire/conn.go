@@ -96,7 +96,7 @@ func (c *Conn) Serve(r Receiver) error {
 		if err := r.Receive(body); err != nil {
 			return err
 		}
-		// No more data is waiting, so the receiver can process what it has received as a batch.
+		// No more data is waiting, so the receiver can process the received messages as a batch.
 		if !c.fr.buffered() {
 			r.Turn()
 		}

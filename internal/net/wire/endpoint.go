@@ -364,7 +364,7 @@ func (e *Endpoint) dial(l *Link) {
 	}
 }
 
-// dialOnce dials a peer and serves the connection until it ends.
+// dialOnce dials a peer and serves the connection until it closes.
 func (e *Endpoint) dialOnce(l *Link) (connected bool, err error) {
 	d := net.Dialer{Timeout: handshake}
 	conn, err := d.DialContext(e.ctx, "tcp", e.cfg.Addresses[l.peer])
@@ -457,7 +457,7 @@ func (e *Endpoint) accept() {
 	}
 }
 
-// serve handles an accepted connection until it ends.
+// serve handles an accepted connection until it closes.
 func (e *Endpoint) serve(conn net.Conn) {
 	fr := newFrameReader(conn)
 	h, err := receiveHello(conn, fr, e.cfg.Keys)

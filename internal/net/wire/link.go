@@ -25,8 +25,8 @@ type Receiver interface {
 	// ReadOutcomes. The receiver owns the memory. An error ends the connection; an error from a peer's payload breaks the
 	// database.
 	Receive(payload []byte) error
-	// Turn is called when all data that has arrived has been received, before waiting for more data. It may block, which
-	// eventually slows the sender down.
+	// Turn is called after all available frames have been handled, before the link or connection waits for more. It may
+	// block, which applies backpressure to the sender.
 	Turn()
 }
 

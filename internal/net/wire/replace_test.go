@@ -81,7 +81,7 @@ func incarnation(t *testing.T, id geo.NodeID, incarnation uint32, addresses []st
 	return n
 }
 
-// start listens and runs until the test ends.
+// start listens and runs until the end of the test.
 func (n *replaceable) start(t *testing.T) {
 	t.Helper()
 	l, err := net.Listen("tcp", n.cfg.Addresses[n.cfg.Self])

@@ -68,10 +68,9 @@ func ClientOf(db *v1alpha1.GeoDatabase, t *geo.Topology) *Client {
 	}
 }
 
-// Endpoints returns the endpoints of each region's clients for deployed programs. Each endpoint is the first pod of the
-// region that the client specification names. If it names none, the endpoint is in the clients' region. If that region
-// has no pod for clients, the endpoint is in the nearest region that has one. Endpoints returns nil if the spec has no
-// clients.
+// Endpoints returns, for each region, the address to which its clients connect in a deployed database: the first pod
+// for clients in the target region. The target region is the client's region field if set, otherwise the clients' own
+// region, or the nearest region with pods for clients. Endpoints returns nil if the spec has no clients.
 func Endpoints(db *v1alpha1.GeoDatabase, t *geo.Topology) (out []Endpoint) {
 	var program *v1alpha1.Program
 	var c *v1alpha1.ProgramClient
@@ -94,7 +93,7 @@ func Endpoints(db *v1alpha1.GeoDatabase, t *geo.Topology) (out []Endpoint) {
 	return out
 }
 
-// clientRegions returns, for each region, the region of the pods to which its clients connect.
+// clientRegions returns, for each region, the target region: the region of the pods to which its clients connect.
 func clientRegions(db *v1alpha1.GeoDatabase, t *geo.Topology) (at []string) {
 	role := db.Spec.ClientRole()
 	for r, own := range db.Spec.RegionNames() {

@@ -33,7 +33,7 @@ func keys(t *testing.T, keys map[string]string) string {
 	return folder
 }
 
-// serve accepts connections on the loopback interface until the test ends, and calls answer with each connection.
+// serve accepts connections on the loopback interface until the end of the test, and calls answer with each connection.
 func serve(t *testing.T, answer func(net.Conn)) (address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

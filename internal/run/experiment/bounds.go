@@ -153,7 +153,7 @@ func (w *bounds) lookup(name string) shape {
 }
 
 // of returns a bound for the value of an expression, and adds the cost of its evaluation. often is the maximum number
-// of its evaluations.
+// of times that e is evaluated.
 func (w *bounds) of(e ast.Expr, often uint64) (shape, error) {
 	// Each visit of a node of the syntax tree costs the interpreter some work, independent of the node's kind.
 	w.spend(often, 5)

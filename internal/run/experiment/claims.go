@@ -468,7 +468,7 @@ func (b *board) series(q query) ([]float64, error) {
 				return nil, err
 			}
 		}
-		// Without results, check what the manifests show: figures of faults exist only for runs with faults.
+		// Without results, check only the manifests: figures of faults exist only for runs with faults.
 		if b.results == nil {
 			if q.metric.ofFaults && len(p.manifests.Run.Spec.Faults) == 0 {
 				return nil, withoutFaults(q.metric, p.Label)

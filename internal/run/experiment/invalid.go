@@ -70,7 +70,7 @@ func (e *Experiment) invalid(d *result.Document) (reasons []string, refused *res
 			refused = r
 		}
 	}
-	if len(reasons) == 0 && d.Verdict == v1alpha1.VerdictInvalid { // somebody edited the document
+	if len(reasons) == 0 && d.Verdict == v1alpha1.VerdictInvalid { // a user edited the document
 		return nil, &result.Reason{Reason: "Unknown", Message: "the result says no reason"}
 	}
 	return reasons, refused

@@ -146,8 +146,8 @@ func onWire(of func(*result.Summary, *result.Wire) float64) func(*result.Documen
 	}
 }
 
-// percent returns n as a percentage of all transactions or attempts that ended. It is infinite if none ended, because 0
-// would wrongly satisfy a claim such as aborts < 1.
+// percent returns n as a percentage of all finished transactions or attempts. It is infinite if none has finished,
+// because 0 would wrongly satisfy a claim such as aborts < 1.
 func percent(c *result.Counts, n int64) float64 {
 	all := c.Ended()
 	if all == 0 {
@@ -402,7 +402,7 @@ type Metric struct {
 	Name, Title, Unit string
 }
 
-// Metrics returns the metrics behind the figures of PointData, in a fixed order.
+// Metrics returns the metrics of the figures in PointData, in a fixed order.
 func Metrics() []Metric {
 	var out []Metric
 	for _, m := range metrics {

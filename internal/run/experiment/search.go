@@ -45,7 +45,7 @@ type Probe struct {
 	Outcome
 }
 
-// Outcome is what the run of a probe shows about its rate.
+// Outcome is the conclusion from a probe's run about its rate.
 type Outcome struct {
 	// Keeps is set if the rate meets the objectives. Unusable, if set, is the reason why the run does not show whether the
 	// rate meets them.
@@ -99,8 +99,8 @@ func endedBy(d *result.Document) Ended {
 	return e
 }
 
-// outcome returns what a finished run shows about its rate. A rate that overloads the database is missed. A run that is
-// Invalid for another reason, or has wrong answers, is unusable.
+// outcome returns the conclusion from a finished run about its rate. A rate that overloads the database is missed. A
+// run that is Invalid for another reason, or has wrong answers, is unusable.
 func (p *prober) outcome(e Ended) Outcome {
 	o := Outcome{ThroughputPerSecond: e.ThroughputPerSecond, LeastServed: e.LeastServed}
 	if e.OfferedPerSecond > 0 {
@@ -227,7 +227,7 @@ func (b *bisection) add(rate int, keeps bool) {
 	}
 }
 
-// next returns the index of the next rate to probe, or -1 if the search is over. A tied rate comes first, then the
+// next returns the index of the next rate to probe, or -1 if the search is over. It prefers a tied rate, then the
 // middle of the rates between low and high. At the end, next repeats the rates low and high until more than half of
 // bestOf probes agree on each.
 func (b *bisection) next(bestOf int) int {

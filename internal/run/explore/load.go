@@ -321,9 +321,9 @@ func (c *clients) arrive() {
 	c.env.After(time.Duration(c.rng.ExpFloat64()*float64(c.load.every)), protocol.Timer{Arg: arrival})
 }
 
-// Fire implements protocol.Client. Either the pause of a client has ended, or a transaction of an open loop arrives.
-// The first client without an outstanding transaction sends the arriving one. If there is no such client, the arrival
-// is dropped.
+// Fire implements protocol.Client. Either the pause of a client is over, or a transaction of an open loop arrives. The
+// first client without an outstanding transaction sends the arriving one. If there is no such client, the arrival is
+// dropped.
 func (c *clients) Fire(t protocol.Timer) {
 	i := t.Arg
 	if i == arrival {

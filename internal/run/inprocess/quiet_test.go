@@ -60,8 +60,8 @@ func TestQuietAfterTheLastOperation(t *testing.T) {
 	}
 }
 
-// The audit omits nodes with transactions that a fault left unfinished. The same reading that ends the wait determines
-// these nodes.
+// The audit omits nodes with transactions that a fault left unfinished. The reading that concludes the wait also
+// determines these nodes.
 func TestWhoWaitsForLostNodesIsLeftOut(t *testing.T) {
 	topology := geo.Topology{Regions: []string{"a", "b", "c"}, Partitions: 1, Replicas: 1, Links: make([][]geo.Link, 3)}
 	for r := range topology.Links {

@@ -86,8 +86,8 @@ func kills(n int, first, every time.Duration) (faults []string) {
 	return faults
 }
 
-// armed is the problem of a kill that is still waiting when the run ends. On a busy machine this may happen, because a
-// kill waits until the previous loss is replaced.
+// armed is the problem of a kill that is still waiting at the end of the run. On a busy machine this may happen,
+// because a kill waits until the previous loss is replaced.
 const armed = "it was in state Armed when the run ended"
 
 // killsVariable is the environment variable that sets the number of consecutive kills.

@@ -19,8 +19,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/timers"
 )
 
-// tape records what the load generator of a region sent and received in a run. With a tape, the generator can be
-// replayed without the database.
+// tape records the transactions that the load generator of a region sent in a run, and the answers that it received.
+// With a tape, the generator can be replayed without the database.
 type tape struct {
 	calls   []call
 	answers []answer

@@ -208,7 +208,7 @@ func (m *measurement) deviations(start time.Time) {
 	}
 }
 
-// deref copies the values behind pointers into a slice. It returns err unchanged.
+// deref copies the values that pointers refer to into a slice. It returns err unchanged.
 func deref[T any](answers []*T, err error) ([]T, error) {
 	out := make([]T, len(answers))
 	for i, a := range answers {

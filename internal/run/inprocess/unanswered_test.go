@@ -63,8 +63,8 @@ var losses = map[string]func(answer) (answer, bool){
 // windowFrom and windowTo are the bounds of the measured window of the metamorphic runs.
 const windowFrom, windowTo = settle + 500*time.Millisecond, settle + 2500*time.Millisecond
 
-// stalls delay an answer. Only replays use them: in a running database, a delayed answer would change what the clients
-// do next.
+// stalls delay an answer. Only replays use them: in a running database, a delayed answer would change the clients' next
+// transactions.
 var stalls = map[string]func(answer) (answer, bool){
 	"stall until just before the end": func(a answer) (answer, bool) { return delayed(a, windowTo-time.Microsecond) },
 	"stall beyond the end":            func(a answer) (answer, bool) { return delayed(a, windowTo+time.Millisecond) },

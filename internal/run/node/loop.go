@@ -24,7 +24,7 @@ type loop struct {
 	n       *Node
 	epoch   time.Duration // difference between the node's clock and wire.Now
 	rng     *rand.Rand
-	chance  *rand.PCG // generator behind rng, whose state a checkpoint saves
+	chance  *rand.PCG // rng's generator; a checkpoint saves the generator's state
 	store   store.Store
 	replica protocol.Replica
 	timers  timers.Queue

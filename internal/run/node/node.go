@@ -507,7 +507,7 @@ func (l *loop) rows(w workload.Workload) func(put func(txn.Key, []byte)) error {
 	return func(put func(txn.Key, []byte)) error { return workload.Fill(w, &l.n.layout, l.n.cfg.ID, put) }
 }
 
-// fill replaces the rows by the rows of a data set. It calls check periodically with the number of rows so far, and
+// fill replaces the rows with the rows of a data set. It calls check periodically with the number of rows so far, and
 // fails if check does. After an error the node is empty.
 func (l *loop) fill(req *admin.LoadRequest, w workload.Workload, rows func(put func(txn.Key, []byte)) error, check func(rows int) error) error {
 	l.empty(l.store.Len())

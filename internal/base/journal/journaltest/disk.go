@@ -48,7 +48,7 @@ type Op struct {
 	Bytes  int
 }
 
-// Disk is an in-memory disk behind a kernel cache. It implements journal.Disk. The zero value is empty.
+// Disk is an in-memory disk with a kernel cache in front of it. It implements journal.Disk. The zero value is empty.
 type Disk struct {
 	// Fail, if not nil, is called before every operation; if Fail returns an error, so does the operation. done is the
 	// number of bytes of a failing write that are written nevertheless.

@@ -119,8 +119,9 @@ func limitFor(bytes int64) string {
 
 func gib(bytes int64) string { return fmt.Sprintf("%.1f GiB", float64(bytes)/(1<<30)) }
 
-// history checks that a recorded history cannot exceed the file size of a worker or the memory of the operator. The
-// number of transactions is known in advance only for an open loop without a curve.
+// history checks that a recorded history fits into the history file of each worker (HistoryLimits.FileBytes) and into
+// the operator's memory for the check. The number of transactions is known in advance only for an open loop without a
+// curve.
 func (r *benchmarkRun) history(ps *Problems) {
 	l := &r.Spec.Load
 	open := l.Arrival == v1alpha1.ArrivalConstant || l.Arrival == v1alpha1.ArrivalPoisson
@@ -176,6 +177,6 @@ func (r *benchmarkRun) samples(ps *Problems) {
 
 // HistoryLimits limits the history that is recorded and checked for spec.verify. 0 means no limit.
 type HistoryLimits struct {
-	// FileBytes limits the file of a worker, and MemoryBytes the memory of a check.
+	// FileBytes limits the history file of a worker, and MemoryBytes limits the operator's memory for a check.
 	FileBytes, MemoryBytes int64
 }

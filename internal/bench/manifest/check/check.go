@@ -275,7 +275,8 @@ func (d *database) engine(ps *Problems) {
 	}
 }
 
-// deployedOnly reports whether a database of this name can be measured only if a cluster has deployed it.
+// deployedOnly reports whether the engine with this name can be measured only when it is deployed in a cluster, not as
+// an external database.
 func deployedOnly(name string) bool {
 	_, elsewhere := targets.Elsewhere{}.Lookup(name)
 	return !elsewhere && slices.Contains(servers.Names(), name)

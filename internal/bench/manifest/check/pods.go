@@ -175,7 +175,7 @@ func (d *database) roleClient(field string, role int, ps *Problems) {
 	if c.SecretRef == nil && c.Database != "" {
 		ps.add(field+".database", c.Database, "nobody uses it without %s.secretRef, which lets BenchmarkRuns measure the database: set that, too, or leave database out", field)
 	}
-	// An unknown region has been reported already.
+	// An unknown region has already been reported.
 	if len(*ps) == before && c.Region != "" && !deploy.InRegion(r, slices.Index(d.Spec.RegionNames(), c.Region)) {
 		ps.add(field+".region", c.Region, "role %s has no pods there, but in the first %d regions alone: name one of them, or raise firstRegions", r.Name, *r.FirstRegions)
 	}

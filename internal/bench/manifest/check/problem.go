@@ -89,7 +89,7 @@ func (ps *Problems) add(field, value, format string, args ...any) {
 }
 
 // Nearest returns the candidate with the smallest edit distance to word. It returns false if no candidate is close
-// enough to be what the author meant.
+// enough to be the intended word.
 func Nearest(word string, candidates []string) (string, bool) {
 	// A longer word may contain more typing errors.
 	best, bestDistance := "", len(word)/3+2

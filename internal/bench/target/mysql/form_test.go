@@ -284,7 +284,7 @@ func TestFormsCommitIsCut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// If the connection breaks when a transaction begins, nothing was committed.
+	// If the connection breaks when a transaction starts, nothing was committed.
 	targettest.FormCutAtBegin(t, alone.(*target.Statements), func(served bool) { proxy.CutOnce(query+"start transaction", served) })
 	targettest.FormCutAtCommit(t, clients.(*target.Statements), func(served bool) { proxy.CutOnce(query+"commit", served) }, func() (n int) {
 		_, _ = fmt.Sscan(s.Query(t, mysqltest.Database, "select balance from checking where customer_id = 1")[0][0], &n)

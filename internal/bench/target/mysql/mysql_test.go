@@ -35,7 +35,7 @@ func options(level string) mysql.Options {
 	return mysql.Options{Options: sqltarget.Options{Isolation: level, Connections: 8, TLS: "disable", Place: "geobench_rows"}}
 }
 
-// open opens a database for a plan, and closes it when the test ends.
+// open opens a database for a plan, and closes it at the end of the test.
 func open(t testing.TB, p *plan.Plan, to sqltarget.Server, o mysql.Options) sqltarget.Database {
 	t.Helper()
 	db, err := mysql.Open(t.Context(), &p.Topology, to, o, sqltarget.Session())

@@ -30,7 +30,7 @@ func formed(level string) postgres.Options {
 	return o
 }
 
-// open opens a database for a plan, and closes it when the test ends.
+// open opens a database for a plan, and closes it at the end of the test.
 func open(t testing.TB, s *postgrestest.Server, p *plan.Plan, database string, o postgres.Options) sqltarget.Database {
 	t.Helper()
 	db, err := postgres.Open(t.Context(), &p.Topology, server(s, database, p.Topology.Regions...), o, sqltarget.Session())

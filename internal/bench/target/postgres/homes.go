@@ -14,8 +14,8 @@ type placement struct {
 	// regions returns the statements that declare the regions of a database. The first region also stores everything that
 	// is not placed.
 	regions func(database string, regions []string) []string
-	// column is the type of the region column, whose values are region names. locality is the clause that ends the CREATE
-	// TABLE statement.
+	// column is the type of the region column, whose values are region names. locality is the last clause of the
+	// CREATE TABLE statement.
 	column, locality string
 }
 

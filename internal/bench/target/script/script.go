@@ -2,7 +2,7 @@
 // separate connection. Play returns the versions that each transaction read and wrote. An anomaly that a database
 // allows in that order is therefore reproducible, as in Hermitage (M. Kleppmann 2014).
 //
-// A statement may have to wait for another transaction, whose next statement comes later in the script. The script
+// A statement may have to wait for another transaction, whose next statement follows later in the script. The script
 // queries the database whether a statement waits, because the duration does not prove it. If the statement waits, the
 // script continues with the other sessions. The remaining statements of the waiting transaction follow once the waiting
 // statement is answered.

@@ -32,7 +32,7 @@ type Client struct {
 	done    chan txn.Outcome
 }
 
-// NewClient opens a client of the first region, which is closed when the test ends.
+// NewClient opens a client of the first region, which is closed at the end of the test.
 func NewClient(t testing.TB, db target.Database) *Client {
 	t.Helper()
 	return clientOf(t, db.Clients(0).(*target.Statements))

@@ -29,8 +29,8 @@ type Script struct {
 	clients uint64
 }
 
-// NewScript loads the rows of a plan's workload and starts a script on them. It closes the database when the test ends.
-// names maps keys to names for explanations.
+// NewScript loads the rows of a plan's workload and starts a script on them. It closes the database at the end of the
+// test. names maps keys to names for explanations.
 func NewScript(t testing.TB, p *plan.Plan, db sqltarget.Database, names map[txn.Key]string) *Script {
 	t.Helper()
 	t.Cleanup(func() {

@@ -51,7 +51,7 @@ select number, s_quantity, s_data {, prior} from taken`,
 const distInfo = `when 1 then s_dist_01 when 2 then s_dist_02 when 3 then s_dist_03 when 4 then s_dist_04 when 5 then s_dist_05
 		when 6 then s_dist_06 when 7 then s_dist_07 when 8 then s_dist_08 when 9 then s_dist_09 else s_dist_10 end`
 
-// orderedLine contains what the statements need of an order's line and its item.
+// orderedLine contains the data of an order's line and its item that the statements need.
 type orderedLine struct {
 	number       int // from 0
 	price        int64

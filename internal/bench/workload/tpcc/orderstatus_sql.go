@@ -7,7 +7,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload/sqlform"
 )
 
-// orderStatusSQL reads a customer with the last order, and then the order's lines. A lookup by last name comes first.
+// orderStatusSQL reads a customer with the last order, and then the order's lines. A lookup by last name precedes these
+// reads.
 var orderStatusSQL = &sqlform.Transaction{
 	Procedure:  procOrderStatus,
 	Statements: []*sqlform.Statement{customersByName, orderStatusCustomer, orderStatusOrder, orderStatusLines},

@@ -51,7 +51,7 @@ type TPCC struct {
 	cells     cells
 	phases    [][allTypes]int32 // the mixes, in percent
 	dike      v1alpha1.TPCCDike
-	reported  []reported    // what Shares returns
+	reported  []reported    // the result of Shares
 	noise     func() *noise // created with the first row
 }
 

@@ -1,8 +1,9 @@
 // Package ycsb is the Yahoo! Cloud Serving Benchmark (Cooper et al., "Benchmarking Cloud Serving Systems with YCSB",
 // SoCC 2010). It has the core workloads A to F and configurable mixes of reads, updates, inserts, scans and
-// read-modify-writes. It also has the transactional form of papers on geo-distributed databases, with several
-// operations in a transaction (Minerva, section 5.2: ten). Records are distributed evenly over all cells (home region
-// and partition). Clients access records whose home is their region, except for a configurable share.
+// read-modify-writes. It also supports the transactional variant used in papers on geo-distributed databases, which
+// groups several operations into a transaction (ten in Minerva, section 5.2). Records are distributed evenly over all
+// cells (home region and partition). Clients access records whose home is their region, except for a configurable
+// share.
 //
 // A mix with scans uses ordered keys in groups of 64 neighbours. Engines that order transactions before execution lock
 // a group as one row. Other mixes use keys without groups, so that operations on different records never conflict.

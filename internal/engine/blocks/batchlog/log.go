@@ -31,7 +31,7 @@ type Config struct {
 	Self geo.NodeID
 	// Nodes is the number of nodes of the database. Node numbers of sequencers are smaller.
 	Nodes int
-	// Members are the nodes that store the log; the first leader comes first.
+	// Members are the nodes that store the log; the first of them is the first leader.
 	Members []geo.NodeID
 	// Audience lists the nodes that receive positions: all readers and sequencers.
 	Audience []geo.NodeID

@@ -213,8 +213,8 @@ func (r *Reader[D]) drop(b BatchID) {
 	}
 }
 
-// Pending returns the number of transactions of other nodes' clients that have arrived and have not been read. With
-// proof, a batch at the next position adds 1, because its sequencer may be lost.
+// Pending returns the number of transactions submitted by clients of other nodes that have arrived but have not been
+// read. With proof, a batch at the next position adds 1, because its sequencer may be lost.
 func (r *Reader[D]) Pending() int {
 	if o, known := r.l.Next(); r.l.holder != nil && known && r.reads(o) {
 		return r.queued + 1

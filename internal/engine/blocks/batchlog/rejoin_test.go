@@ -10,7 +10,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// mark returns the void entry that ends the batches of a node's earlier incarnations.
+// mark returns the void entry that marks the end of the batches of a node's earlier incarnations.
 func mark(n geo.NodeID, incarnation uint32) Ordered {
 	return Ordered{Batch: BatchID{n, protocol.NumbersBefore(incarnation)}}
 }
@@ -35,7 +35,7 @@ func TestMarks(t *testing.T) {
 	}
 }
 
-// again replaces node 3 by a new incarnation that records the entries that it reads.
+// again replaces node 3 with a new incarnation that records the entries that it reads.
 func (w *world) again(incarnation uint32) *joining {
 	n := w.nodes[3]
 	j := &joining{}

@@ -98,7 +98,7 @@ type Stats struct {
 	// Stale counts transactions refused because a row had moved. StaleFootprints counts transactions refused because they
 	// used rows that their reconnaissance had not found.
 	Stale, StaleFootprints int64
-	// Finished counts the finished transactions of other nodes' clients.
+	// Finished counts the finished transactions submitted by clients of other nodes.
 	Finished int64
 }
 
@@ -134,8 +134,8 @@ func New(c Config) *Executor {
 	return x
 }
 
-// Foreign returns the number of unfinished transactions of other nodes' clients that have arrived here at least in
-// part.
+// Foreign returns the number of unfinished transactions submitted by clients of other nodes that have arrived here at
+// least in part.
 func (x *Executor) Foreign() int { return x.foreign }
 
 // Parted returns the number of unfinished transactions that arrive in parts.

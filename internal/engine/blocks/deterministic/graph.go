@@ -42,7 +42,7 @@ func (x *Executor) Waiting() bool { return len(x.untold) > 0 || len(x.over) > 0 
 
 // Graph returns the changes in this partition's waits-for graph after its last call. vertices are transactions, in the
 // order in which their last parts arrived. over holds the places of finished transactions that a Vertex has named.
-// Graph omits transactions that Reorder has ordered already, because no transaction waits for them permanently. The
+// Graph omits transactions that Reorder has already ordered, because no transaction waits for them permanently. The
 // graph is maintained only if Reorderable is set.
 func (x *Executor) Graph() (vertices []Vertex, over []Place) {
 	for _, a := range x.untold {

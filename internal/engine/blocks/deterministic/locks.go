@@ -107,7 +107,7 @@ func (t *lockTable) release(owner *execution, key txn.Key, granted func(*executi
 		return
 	}
 	for q := l.head; q != nil; q = q.next {
-		// A writer waits for all requests ahead of it, and all requests behind the writer wait for it.
+		// A writer waits for all requests ahead of it, and all requests after the writer wait for it.
 		if q.write && q != l.head {
 			return
 		}

@@ -56,7 +56,7 @@ func (p Place) AppendTo(b []byte) []byte {
 // ReadPlace decodes the output of AppendTo.
 func ReadPlace(r *codec.Reader) Place { return Place{r.Uvarint(), r.Uvarint()} }
 
-// Value is what a participant has read for one access or range.
+// Value is a participant's read result for one access or range.
 type Value struct {
 	Bytes []byte
 	Found bool

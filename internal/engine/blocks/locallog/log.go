@@ -276,7 +276,7 @@ func (l *Log) read(_ batchlog.Ordered, m *Batch) {
 	}
 }
 
-// pending returns the number of entries of other nodes' clients that have arrived and not been read.
+// pending returns the number of entries submitted by clients of other nodes that have arrived but have not been read.
 func (l *Log) pending() int {
 	if l.reader == nil {
 		return 0

@@ -509,7 +509,7 @@ func (n *Node) readLog(number uint64) *Log {
 
 // Flush sends the messages collected in the current step. An engine calls it at the end of each step.
 func (n *Node) Flush() {
-	// Rejoin work comes first, because a cut may discard the executor's outgoing reads or produce further reads.
+	// Do the rejoin work first, because a cut may discard the executor's outgoing reads or produce further reads.
 	if n.rejoin != nil {
 		n.rejoin.flush()
 	}
@@ -575,7 +575,7 @@ func (n *Node) reply(o txn.Outcome) {
 }
 
 // Pending returns the number of unanswered transactions of this node's clients, plus the known unfinished transactions
-// of other nodes' clients.
+// submitted by clients of other nodes.
 func (n *Node) Pending() int {
 	p := n.unanswered + n.Executor.Foreign()
 	for _, l := range n.Logs {

@@ -176,7 +176,7 @@ func (m *remasterer) depart(k txn.Key, count uint64, e *Entry) {
 
 // half records a part and, once both parts are read, the row's home. A row's moves become known in order. A home starts
 // the next move because of a transaction whose coordinator had read both parts of the previous move. The previous
-// move's part therefore also comes first in that home's log.
+// move's part therefore also has an earlier position in that home's log.
 func (m *remasterer) half(k txn.Key, id txn.ID, h half) {
 	if !h.arrived || !h.departed {
 		m.halves[id] = h

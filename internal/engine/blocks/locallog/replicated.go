@@ -206,7 +206,7 @@ type order struct {
 	first   int
 	taken   []int
 	upto    []uint64
-	foreign int // number of entries of other nodes' clients
+	foreign int // number of entries submitted by clients of other nodes
 }
 
 type placedEntry struct {

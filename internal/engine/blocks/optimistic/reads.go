@@ -20,8 +20,8 @@ type Point struct {
 	Absent bool
 }
 
-// Range is the committed content of a scanned range of a group: all rows in [From, To). It ends where the procedure
-// stopped reading; changes beyond that point do not matter.
+// Range is the committed content of a scanned range of a group: all rows in [From, To). It extends only to the point
+// where the procedure stopped reading; changes beyond that point do not matter.
 type Range struct {
 	From, To txn.Key
 	Rows     []Version
@@ -154,8 +154,8 @@ func (r *Reads) AppendTo(b []byte) []byte {
 // maxBack is the maximum of Point.Back, which shares an integer with Point.Absent in messages.
 const maxBack = 1<<48 - 1
 
-// ReadReads decodes what Reads.AppendTo encoded. It accepts only valid keys and ranges. The result aliases the reader's
-// buffer.
+// ReadReads decodes the output of Reads.AppendTo. It accepts only valid keys and ranges. The result aliases the
+// reader's buffer.
 func ReadReads(r *codec.Reader) Reads {
 	var reads Reads
 	if n := r.Count(5); n > 0 {

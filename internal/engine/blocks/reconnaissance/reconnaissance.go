@@ -285,7 +285,7 @@ func (r *Reconnaissance) Forget(id txn.ID) { delete(r.open, id) }
 // seen handles another node's answer.
 func (r *Reconnaissance) seen(s *SeenFor) {
 	m := r.open[s.ID]
-	// The answer may belong to an earlier look, or to a transaction that has ended.
+	// The answer may belong to an earlier look, or to a transaction that is already finished.
 	if m == nil || m.task == nil || uint64(m.looks) != s.Look {
 		return
 	}

@@ -127,8 +127,8 @@ func (e *epochs) hear(from geo.NodeID, last uint64) {
 			}
 		}
 		e.run = next
-		// Positions derive from the epoch and the sequencer, so they are equal at all nodes although a node skips epochs
-		// without transactions.
+		// Positions are derived from the epoch and the sequencer, so all nodes agree on them even though each node
+		// skips epochs without transactions.
 		s.position = next * uint64(e.r.nodes)
 		// No queued batch belongs to an epoch that all sequencers have closed.
 		if next == e.all {

@@ -130,8 +130,8 @@ func TestLocksAndClocks(t *testing.T) {
 	}
 }
 
-// A range read stays valid while the range has the same rows. Rows inserted into the range get a later time than its
-// reads.
+// A range read stays valid while the rows in the range are unchanged. A later insert into the range gets a higher
+// timestamp than the reads of that range.
 func TestRanges(t *testing.T) {
 	key := func(n int) txn.Key { return simload.GroupKey(1, uint8(n)) }
 	e := newRows(store.NewHash(), true, none)

@@ -343,7 +343,8 @@ func (e *rows) dirty() bool {
 // commit applies the epoch's writes to the store.
 func (e *rows) commit() {
 	for _, w := range e.order {
-		// Rows written since the transfer began are newer than the transferred rows, which must not replace them.
+		// Rows written since the start of the transfer are newer than the transferred rows, which must not
+		// replace them.
 		if w.wts > 0 && e.newer != nil {
 			e.newer[w.Key] = true
 		}

@@ -156,7 +156,7 @@ func (g *graph) cut(e int32) {
 	g.release(to)
 }
 
-// release frees a settled transaction that has ended, if no edge leads to it.
+// release frees a settled transaction that is over, if no edge leads to it.
 func (g *graph) release(n int32) {
 	if t := &g.table[n]; t.settled && t.over && t.refs == 0 {
 		delete(g.numbers, t.at)
@@ -189,7 +189,7 @@ func (g *graph) deadlocks() [][]deterministic.Place {
 		g.changed = g.changed[:len(g.changed)-1]
 		if g.table[n].watch != none && g.follow(n, start) {
 			g.advanceAll()
-			start = g.walks // advance may have changed watches far from where the earlier walks began
+			start = g.walks // advance may have changed watches far from the starts of the earlier walks
 		}
 	}
 	return g.found

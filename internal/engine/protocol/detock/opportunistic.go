@@ -184,7 +184,7 @@ func (s *inserter) arm() {
 	}
 }
 
-// expire adds the held parts whose time has come to the log. armed is the time for which the timer was set. If the
+// expire moves the held parts whose time has passed to the log. armed is the time for which the timer was set. If the
 // clock was set back in the meantime, the timer fires too early by the clock, and arm sets another.
 func (s *inserter) expire(armed time.Duration) {
 	now := s.r.Env.Now()

@@ -33,7 +33,7 @@ type epochs struct {
 	arrivals map[*WriteSet]int // the order in which write sets have arrived, for the faulty variant arrivalOrder
 }
 
-// server is what this server knows about one server, which may be itself.
+// server is this server's knowledge about one server, which may be itself.
 type server struct {
 	// open are the received write sets of the server's running epoch.
 	open []*WriteSet

@@ -27,8 +27,8 @@
 // Clocks. Epochs are numbered by physical clocks. A server with a late clock makes all others wait, and a server with
 // an early clock waits for the others. No clock causes a wrong answer.
 //
-// Idle servers. Without writes, no server ends epochs. A server ends its own epochs while it knows of unmerged write
-// sets or holds transactions. It continues for one second (rest) after the last such activity.
+// Idle servers. Without writes, no server closes epochs. A server closes its own epochs while it knows of unmerged
+// write sets or holds transactions. It continues for one second (rest) after the last such activity.
 //
 // Partitions. The paper's server is one unit with all rows. Here every node is such a server, whatever its partition. A
 // region's transactions are distributed over its nodes by the partition of their first row.

@@ -150,7 +150,7 @@ func (l *local) close(epoch uint64) {
 // transaction waits until the server counts again, which happens after epochs that all other servers end.
 func (l *local) waits() bool { return l.held.Len() > 0 || l.r.epochs.busy() }
 
-// awake reports whether the server ends epochs: write sets wait to be merged, or have done so within the last second
+// awake reports whether the server closes epochs: write sets wait to be merged, or have done so within the last second
 // (rest).
 func (l *local) awake() bool {
 	// A single server waits for no other, so it need not stay awake after its last write set.
@@ -158,7 +158,7 @@ func (l *local) awake() bool {
 }
 
 // wake sets the timer for the end of the running epoch, while there are write sets to be merged and for a while after
-// that. It ends the earlier epochs immediately, since other servers may wait for them.
+// that. It closes the earlier epochs immediately, since other servers may wait for them.
 func (l *local) wake() {
 	now := l.r.env.Now()
 	if l.ticking || !l.awake() {

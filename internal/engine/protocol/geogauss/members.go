@@ -267,7 +267,7 @@ func (m *members) inquired(from geo.NodeID, q *Inquiry) {
 	}
 	if m.r.replace.lacking {
 		m.r.env.Mark(inquiryWithoutState)
-		return // it does not know what its predecessor has declared
+		return // it does not know its predecessor's declarations
 	}
 	m.r.env.Send(from, &Report{m.view, q.Server, m.limitTo(q.Server)})
 }

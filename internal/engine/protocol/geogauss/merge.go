@@ -150,8 +150,8 @@ func (m *merge) validate() {
 }
 
 // mark assigns every row to the write set that wins it. A write set that has lost a row is aborted, but keeps the other
-// rows that it has won. In the paper, too, a beaten write set gets no second chance. The result does not depend on the
-// order of the candidates.
+// rows that it has won. In the paper, too, a beaten write set stays aborted, even if the write set that beat it is
+// aborted later. The result does not depend on the order of the candidates.
 func (m *merge) mark() {
 	// A single write set has no competitor.
 	if len(m.candidates) < 2 {

@@ -159,7 +159,7 @@ func (m *Request) String() string {
 type Closed struct {
 	Server       geo.NodeID
 	Epoch, After uint64
-	// View is the server's view when it ended Epoch.
+	// View is the server's view at the end of Epoch.
 	View uint64
 	Sets []*WriteSet
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/blocks/statetransfer"
 )
 
-// replacement replaces a server that has lost its state by a new incarnation.
+// replacement replaces a server that has lost its state with a new incarnation.
 //
 // The lost server has declared epochs complete, and has reported the epochs that it had received from other servers.
 // The new incarnation does not know these declarations and reports. So it declares and reports nothing before the group
@@ -41,7 +41,7 @@ type replacement struct {
 	sender *statetransfer.Sender
 	sent   int64
 
-	// view is the view of the last change that has replaced a server by a new incarnation. merged is the last epoch
+	// view is the view of the last change that has replaced a server with a new incarnation. merged is the last epoch
 	// with write sets that was merged here before that change. Lost servers may have been among the servers that
 	// acknowledged it.
 	view, merged uint64

@@ -40,7 +40,7 @@ func TestReplacedForgets(t *testing.T) {
 	}
 }
 
-// A new incarnation asks all other servers in turn for missing epochs, including the server that ended them. That
+// A new incarnation asks all other servers in turn for missing epochs, including the server that closed them. That
 // server's earlier messages went to the predecessor. A server that existed before does not ask that server, since links
 // lose nothing.
 func TestWhoIsAskedForEpochs(t *testing.T) {
@@ -258,8 +258,8 @@ func newIncarnation(t *testing.T, given map[string]string) (*Replica, *recorder)
 	}, none), env
 }
 
-// A server without a state declares nothing and reports nothing, not even to itself. It ends no epochs, passes nothing
-// on and sends no state, although its predecessor may have promised to.
+// A server without a state declares nothing and reports nothing, not even to itself. It closes no epochs, passes
+// nothing on and sends no state, although its predecessor may have promised to.
 func TestSilentWithoutState(t *testing.T) {
 	r, env := newIncarnation(t, nil)
 	r.Receive(0, &End{Epoch: 5, Wanted: 5, Busy: true})
@@ -315,8 +315,8 @@ func stateOf(r *Replica, env *recorder, view uint64) *statetransfer.Piece {
 	return nil
 }
 
-// A new incarnation continues where the state of another server ends. It has the rows with their versions, the
-// deletions, the unmerged epochs, and the messages that arrived meanwhile. It ends its epochs after the last epoch of
+// A new incarnation continues from the end of another server's state. It has the rows with their versions, the
+// deletions, the unmerged epochs, and the messages that arrived meanwhile. It closes the epochs after the last epoch of
 // its predecessor that counts, and merges its predecessor's unanswered write sets.
 func TestState(t *testing.T) {
 	from, env := donor(t, nil)

@@ -542,7 +542,7 @@ func (r *Replica) receiveCommit(m *Commit) {
 	}
 	deps := m.Deps
 	if r.orderedBefore(rec) {
-		deps = nil // its component is ordered already
+		deps = nil // its component is already ordered
 	}
 	r.commit(rec, m.Noop, deps)
 }

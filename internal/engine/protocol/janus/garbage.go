@@ -151,8 +151,8 @@ func (g *garbage) settled(rec *record) bool {
 	return true
 }
 
-// collectForeign discards instances of other partitions, and instances known only by name. It goes through them in the
-// order in which this node learned of them, and stops at the first instance that it must keep.
+// collectForeign discards instances of other partitions, and instances of which only the ID is known. It goes through
+// them in the order in which this node learned of them, and stops at the first instance that it must keep.
 func (g *garbage) collectForeign() {
 	r := g.r
 	list := &r.graph.foreign

@@ -36,8 +36,8 @@ func TestComponentIsForgottenAtOnce(t *testing.T) {
 	}
 }
 
-// An instance known only by name, or as a no-op without a transaction, is discarded with its row, unless another
-// instance waits for it.
+// An instance that is known only by its ID, or as a no-op without a transaction, is discarded with its row, unless
+// another instance waits for it.
 func TestNamesAreForgotten(t *testing.T) {
 	prepared, noop, first, second := instance(2, 1), instance(2, 2), instance(2, 3), instance(2, 4)
 	s := newScripted(t, 2, 2, 1) // nodes 1 and 3 hold partition 1

@@ -280,7 +280,7 @@ func (g *graph) component(rec *record) {
 	g.members = members[:0]
 }
 
-// componentOf returns the component with the given members, which must be sorted by name. The component keeps the last
+// componentOf returns the component with the given members, which must be sorted by ID. The component keeps the last
 // member of each coordinator.
 func componentOf(members []*record, nodes int) *component {
 	last := make([]Instance, nodes)

@@ -29,7 +29,7 @@ func (i Instance) Seq() uint64 { return uint64(i) & (1<<seqBits - 1) }
 func (i Instance) String() string { return fmt.Sprintf("%d/%d", i.Node(), i.Seq()) }
 
 // byName is the execution order within a strongly connected component: by number, then by coordinator. If the
-// coordinator came first, the transactions of the first coordinator would always precede all others.
+// coordinator were compared first, the transactions of the first coordinator would always precede all others.
 func byName(a, b *record) int {
 	if c := cmp.Compare(a.id.Seq(), b.id.Seq()); c != 0 {
 		return c

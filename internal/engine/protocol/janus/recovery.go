@@ -29,7 +29,7 @@ import (
 // refuses to pre-accept later arrivals with lower numbers. Once a majority has closed the row, no majority can
 // pre-accept an instance that the no-op does not cover.
 //
-// A node may know an instance only by name, from another instance's dependencies. Such a node asks all partitions.
+// A node may know only the ID of an instance, from another instance's dependencies. Such a node asks all partitions.
 type recovery struct {
 	r       *Replica
 	timeout time.Duration

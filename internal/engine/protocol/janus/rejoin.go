@@ -39,8 +39,8 @@ import (
 // of numbers. The predecessor's instances become stable only once all nodes have reported them as ordered. To that end,
 // each node sends its decisions to all replicas of its partition (told). It waits until these replicas have ordered all
 // such instances that they know (ordered). Then it notifies the new incarnation (settled). A live replica of each
-// partition has pre-accepted every instance that is not a no-op, so none is omitted. An instance that is still known
-// only by name is void.
+// partition has pre-accepted every instance that is not a no-op, so none is omitted. An instance of which still only
+// the ID is known is void.
 //
 // All copies are complete again when everything that was sent to predecessors is stable.
 type rejoin struct {
@@ -195,9 +195,9 @@ func (j *rejoin) replaced(n geo.NodeID, incarnation uint32) {
 	}
 }
 
-// refound restores what other nodes had from node n's predecessor. It schedules the takeover of the predecessor's
-// instances. If n is in this node's copy, refound also sends the new incarnation the reads that the predecessor had
-// received. It then also repeats this node's inquiries that the predecessor has not answered.
+// refound makes up for the loss of node n's predecessor. It schedules the takeover of the predecessor's instances. If n
+// is in this node's copy, refound also sends the new incarnation the reads that the predecessor had received. It then
+// also repeats this node's inquiries that the predecessor has not answered.
 func (j *rejoin) refound(n geo.NodeID) {
 	r := j.r
 	q := r.topology.PartitionOf(n)
@@ -432,7 +432,7 @@ func (j *rejoin) settle(n geo.NodeID, f *former) {
 	}
 }
 
-// void commits instances of n's earlier incarnations as no-ops if they are known only by name. At this point, all
+// void commits instances of n's earlier incarnations as no-ops if only their IDs are known. At this point, all
 // instances that are not no-ops are ordered.
 func (j *rejoin) void(n geo.NodeID) {
 	for _, rec := range j.formerly(n, func(rec *record) bool { return rec.t == nil && !rec.asked && rec.watched && rec.phase < Committed }) {

@@ -298,8 +298,8 @@ func TestProgressOfTheLost(t *testing.T) {
 	}
 }
 
-// An instance of a lost coordinator that is known only by name becomes void once all other instances of the row are
-// stable. Possibly no other node knows the instance any more.
+// If a node knows only the ID of a lost coordinator's instance, the instance becomes void once all other instances of
+// the row are stable, because it is possible that no other node still knows it.
 func TestNamesAreVoid(t *testing.T) {
 	s := newScripted(t, 3, 1, 0)
 	s.hear(1, preAccept(instance(1, 1), "a1+1"))
@@ -356,10 +356,9 @@ func noReads(id Instance) *deterministic.Reads {
 	return &deterministic.Reads{Reads: []deterministic.Read{{Place: place(id), Values: 1}}, Values: make([]deterministic.Value, 1)}
 }
 
-// A new incarnation has its donor's rows. It does not execute again what the donor has executed, but sends the donor's
-// reads for these instances to its copy. If a client waits for the outcome of such an instance, the client learns that
-// the outcome is unknown. The new incarnation executes the instances that the donor has only ordered, in the donor's
-// order.
+// A new incarnation has its donor's rows. It does not repeat the instances that the donor has executed, but sends the
+// donor's reads for them to its copy. If a client waits for the outcome of such an instance, the client learns that the
+// outcome is unknown. The new incarnation executes the instances that the donor has only ordered, in the donor's order.
 func TestExecutesForTheDonor(t *testing.T) {
 	over, answered, first, second := instance(2, 1), instance(5, 1), instance(2, 2), instance(1, 1)
 	donor := newScripted(t, 3, 2, 0)

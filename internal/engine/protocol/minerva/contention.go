@@ -8,8 +8,8 @@ import (
 
 // contention controls the high-contention mode of a replica (section 4). In this mode, transactions enter batches
 // without optimistic execution, so that they are executed only once, at commit. The paper defines when the mode starts.
-// Here it ends after the same duration or, as in the authors' code, after a number of batches. The replica then tries
-// optimistic execution again.
+// Here the replica leaves the mode after the same duration or, as in the authors' code, after a number of batches. It
+// then tries optimistic execution again.
 type contention struct {
 	r         *Replica
 	immediate bool
@@ -35,7 +35,7 @@ func (c *contention) init(r *Replica, p protocol.Params) {
 	c.immediate, c.off = p.Word("highContention") == contentionImmediate, p.Word("highContention") == contentionOff
 }
 
-// high reports whether the replica is in high-contention mode. It ends the mode once sustained has passed.
+// high reports whether the replica is in high-contention mode. It leaves the mode once sustained has passed.
 func (c *contention) high() bool {
 	if c.on && !c.immediate && c.r.env.Now()-c.since >= sustained {
 		c.on, c.many = false, false

@@ -218,8 +218,8 @@ func (e *epochs) never(origin geo.NodeID, number uint64) bool {
 		// A replica that is behind accepts no batches. No replica accepts batches of an epoch that it has committed.
 		return true
 	}
-	// Two replicas that lack the same batch must not wait for each other. Each of them therefore passes on what a third
-	// replica has reported.
+	// Two replicas that lack the same batch must not wait for each other. Each of them therefore passes on the
+	// reports of third replicas.
 	return e.reported(origin, number)
 }
 
@@ -407,7 +407,7 @@ func (e *epochs) chain() {
 			// The transaction that was read from is among the replica's entries of this epoch.
 			if s := &e.spans[x.origin]; p.Back <= x.place-s.first {
 				a, b := e.root(int32(i)), e.root(int32(i)-int32(p.Back))
-				// If either chain is condemned already, the joined chain must be condemned, too.
+				// If either chain is already condemned, the joined chain must be condemned, too.
 				v := max(e.entries[a].verdict, e.entries[b].verdict)
 				// The root must be the chain's first entry, because the conflict graph orders chains by their roots.
 				a, b = min(a, b), max(a, b)
@@ -626,7 +626,7 @@ func (e *epochs) answer() {
 // oldest cuts if the replica keeps too many cuts or bytes.
 func (e *epochs) collect(low uint64) {
 	forgettable := func() bool {
-		// A replica that is behind commits no epochs, so committed does not bound what it may discard.
+		// A replica that is behind commits no epochs, so committed does not bound the cuts that it may discard.
 		if e.behind {
 			return len(e.cuts) > e.r.logs.keepCuts
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// replacement replaces a node that has lost its state by a new incarnation.
+// replacement replaces a node that has lost its state with a new incarnation.
 //
 // The Raft group agrees on the loss. It closes the lost server like a silent server, but does not wait until the server
 // has been silent for long. The new incarnation is another member of the group, and asks for a sponsor once its

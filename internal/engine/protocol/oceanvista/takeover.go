@@ -495,7 +495,7 @@ func (e *decision) apply(m *membership) bool {
 	return true
 }
 
-// closedSelf handles the decision about this server, which ends this server's sponsorship of another server.
+// closedSelf handles the decision about this server, which also cancels this server's sponsorship of another server.
 func (m *membership) closedSelf(survivors []Functor) {
 	m.sponsored = nil
 	m.r.writes.decided(survivors)

@@ -44,7 +44,7 @@ func readCopy(data []byte) (*Copy, error) {
 	return m, r.Done()
 }
 
-// restoreRows replaces a store's rows by the rows of a copy.
+// restoreRows replaces a store's rows with the rows of a copy.
 func restoreRows(s *store.Hash, rows []store.Row) {
 	// A row that is not in the copy does not exist at the copy's log position.
 	for _, row := range store.Placed(s) {

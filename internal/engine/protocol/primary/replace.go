@@ -223,7 +223,7 @@ func (c *catchUp) piece(from geo.NodeID, m *statetransfer.Piece) {
 	}
 }
 
-// restore replaces the node's rows by the rows of a copy.
+// restore replaces the node's rows with the rows of a copy.
 func (c *catchUp) restore(m *Copy) {
 	l, f := &c.r.log, &c.r.failover
 	// The feeder does not send the entries after such a copy, up to needs.

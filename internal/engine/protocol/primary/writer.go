@@ -173,7 +173,8 @@ func (w *writer) request(from geo.NodeID, m *Request) {
 		return
 	}
 	if m.Barrier {
-		// The transaction behind the barrier will wait for these entries, so its region must receive them now.
+		// The transaction that sent the barrier will wait for these entries, so its region must receive them
+		// now.
 		w.ship()
 	} else {
 		s := w.session(raftgroup.Name{Coordinator: from, Number: m.Number}, m.Oldest, m.First)
@@ -322,7 +323,8 @@ func (w *writer) ship() {
 		if w.shipper == w.r.self {
 			w.r.log.ship(w.shipped+1, w.between(w.shipped, w.committed))
 		} else {
-			// The shipper sends only what it knows to be committed, so it must receive the new commit position.
+			// The shipper sends only entries that it knows to be committed, so it must receive the new
+			// commit position.
 			w.r.env.Mark(shippedByStorageMet)
 			tell = true
 		}

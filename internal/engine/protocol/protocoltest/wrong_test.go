@@ -148,7 +148,7 @@ func (m miscounting) Readings(dst []protocol.Reading) []protocol.Reading {
 	return dst
 }
 
-// oneInTen replaces the outcome of one in ten committed transactions by the outcome of a failed transaction.
+// oneInTen replaces the outcome of one in ten committed transactions with the outcome of a failed transaction.
 func oneInTen(cause txn.Cause, reason string) func(*txn.Outcome) {
 	return func(o *txn.Outcome) {
 		if o.Status == txn.Committed && o.ID%10 == 0 {

@@ -307,10 +307,10 @@ func (g *group) firstLeapable(x *delivery) int {
 	return first
 }
 
-// place returns the index in pending at which a transaction that has passed is inserted. A global transaction goes to
+// place returns the index in pending at which to insert x, which has passed certification. A global transaction goes to
 // the end. A local transaction goes to the lowest index where it conflicts with none of the transactions that it leaps
-// over. Certification has found that none of them writes a row that it has read. place checks that none of them reads
-// or writes a row that it writes.
+// over. Certification has already checked that none of these transactions writes a row that x has read. place checks
+// that none of them reads or writes a row that x writes.
 func (g *group) place(x *delivery) int {
 	at := len(g.pending)
 	if x.global() || g.r.threshold == 0 {

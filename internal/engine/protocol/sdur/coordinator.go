@@ -333,7 +333,7 @@ func (r *Replica) submit(x *transaction, p *part) {
 // answer handles a group's answer about a transaction. The first answer contains the transaction's outcome.
 func (r *Replica) answer(m *Answer) {
 	x := r.open[m.Number]
-	// The transaction may have ended already: a new leader answers repeated submissions again.
+	// The transaction may already have ended: a new leader answers repeated submissions again.
 	if x == nil || x.phase != terminating {
 		return
 	}

@@ -20,7 +20,7 @@ type leaseholder struct {
 	// wait for proof that there is no other leaseholder.
 	readied, unleased []*holder
 
-	// preparing are the timestamps of transactions whose preparation was proposed and has not been applied.
+	// preparing are the timestamps of transactions whose preparation has been proposed but not yet applied.
 	preparing map[raftgroup.Name]uint64
 
 	// queries are the queries about unprepared transactions. Their answers wait until a prevent command has been applied.

@@ -233,7 +233,7 @@ func (c *recovery) end(id txn.ID, committed bool) {
 }
 
 // progress aborts the transactions that no other writer has committed or still has open, once all writers have
-// reported. It ends the recovery once no transaction is in doubt.
+// reported. It completes the recovery once no transaction is in doubt.
 func (c *recovery) progress() {
 	// A writer that has not reported may have committed the transaction.
 	if c.r.settlement.unanswered == 0 {

@@ -52,7 +52,7 @@ type action struct {
 	deed
 }
 
-// deed is what an action executes.
+// deed is the operation of an action.
 type deed interface{ do(w *writer) }
 
 func (l *wal) init(r *Replica) {

@@ -119,8 +119,8 @@ func (b *Backend) Objects(n *emulation.Network) []*unstructured.Unstructured {
 		}
 	}
 	for i, c := range n.Cuts {
-		// Use one object for both directions of a fault, which takes Chaos Mesh half the time. Never merge the cuts of two
-		// faults: they start and stop independently, and replacing one object by another would leave a gap.
+		// Use one object for both directions of a fault, which takes Chaos Mesh half the time. Never merge the cuts of
+		// two faults: they start and stop independently, and replacing one object with another would leave a gap.
 		from, to := sorted(c.From), sorted(c.To)
 		back := slices.IndexFunc(n.Cuts, func(o emulation.Cut) bool {
 			return o.By != "" && o.By == c.By && slices.Equal(sorted(o.From), to) && slices.Equal(sorted(o.To), from)

@@ -187,7 +187,7 @@ func ContainerKill(m Meta, pods Pods, containers ...string) *unstructured.Unstru
 }
 
 // PodFailure builds an outage of pods that lasts as long as the object exists. Chaos Mesh replaces the images of their
-// containers by an image that does nothing.
+// containers with an image that does nothing.
 func PodFailure(m Meta, pods Pods) *unstructured.Unstructured {
 	s := specOn(pods, nil)
 	s["action"] = "pod-failure"

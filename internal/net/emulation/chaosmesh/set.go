@@ -175,7 +175,7 @@ func (s *Set) remove(ctx context.Context, o *unstructured.Unstructured) error {
 
 // held returns the names of the pods that an object may still affect: the selected pods that it has not released.
 func held(o *unstructured.Unstructured) []string {
-	// A kill leaves nothing behind in a pod.
+	// A kill leaves no trace in a pod.
 	if action, _, _ := unstructured.NestedString(o.Object, "spec", "action"); action == "pod-kill" || action == "container-kill" {
 		return nil
 	}

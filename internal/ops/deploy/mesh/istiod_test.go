@@ -43,7 +43,7 @@ func program(t *testing.T, variable string) string {
 	return path
 }
 
-// start runs a program in a folder until the test ends. It shows the program's output if the test fails.
+// start runs a program in a folder until the end of the test. It shows the program's output if the test fails.
 func start(t *testing.T, folder string, environment []string, name string, arguments ...string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

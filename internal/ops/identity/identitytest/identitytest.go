@@ -53,7 +53,7 @@ func Stranger(t testing.TB) *tls.Config {
 	return c
 }
 
-// Serve serves h until the test ends, as a pod with the credentials in folder would. It returns the address.
+// Serve serves h until the end of the test, as a pod with the credentials in folder would. It returns the address.
 func Serve(t testing.TB, folder identity.Folder, h http.HandlerFunc) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -54,7 +54,7 @@ func program(t testing.TB) string {
 	return path
 }
 
-// Start starts a cluster with the given number of members, and stops it when the test ends. settings are additional
+// Start starts a cluster with the given number of members, and stops it at the end of the test. settings are additional
 // flags, such as "--max-txn-ops=64".
 func Start(t testing.TB, members int, settings ...string) []*Member {
 	t.Helper()
@@ -140,7 +140,7 @@ func start(t testing.TB, scheme string, members int, apart bool, settings ...str
 	return all
 }
 
-// Client returns a client of the member, which is closed when the test ends. user may be empty.
+// Client returns a client of the member, which is closed at the end of the test. user may be empty.
 func (m *Member) Client(t testing.TB, user, password string) *clientv3.Client {
 	t.Helper()
 	c, err := clientv3.New(clientv3.Config{Endpoints: []string{m.Address}, DialTimeout: readyWithin, Logger: zap.NewNop(), Username: user, Password: password})
@@ -222,8 +222,8 @@ func (m *Member) Lead(t testing.TB) {
 	}
 }
 
-// Isolate permanently partitions a member of StartApart from the other members. The member still answers requests that
-// need no other member.
+// Isolate permanently partitions m from the other members. The cluster must have been started by StartApart. m still
+// answers requests that do not need another member.
 func (m *Member) Isolate(t testing.TB) {
 	t.Helper()
 	own, err := m.Client(t, "", "").Status(t.Context(), m.Address)

@@ -23,7 +23,7 @@ const SeekDB = "GEOBENCH_SEEKDB"
 // oceanBaseReadyWithin is longer than MariaDB's timeout, because the server first creates its tables and files.
 const oceanBaseReadyWithin = time.Minute
 
-// StartOceanBase starts a seekdb, and stops it when the test ends. The server listens only on a Unix socket; a
+// StartOceanBase starts a seekdb, and stops it at the end of the test. The server listens only on a Unix socket; a
 // forwarder makes it available at an address on the loopback interface.
 func StartOceanBase(t testing.TB) *Server {
 	t.Helper()

@@ -160,7 +160,7 @@ func (in *installation) copied(t testing.TB, name string) (data string) {
 	return data
 }
 
-// start starts a server on data, and stops it when the test ends.
+// start starts a server on data, and stops it at the end of the test.
 func (in *installation) start(t testing.TB, name, data string, settings ...string) *Server {
 	t.Helper()
 	s := &Server{Address: net.JoinHostPort("127.0.0.1", strconv.Itoa(freePorts(t, 1)[0])), folder: in.folder, ended: make(chan struct{})}
@@ -177,8 +177,8 @@ func (in *installation) start(t testing.TB, name, data string, settings ...strin
 	return s
 }
 
-// launch starts the process of a server and waits until it is ready. It stops the process when the test ends. If the
-// start fails, it reports the end of the log file.
+// launch starts the process of a server and waits until it is ready. It stops the process at the end of the test. If
+// the start fails, it reports the end of the log file.
 func (s *Server) launch(t testing.TB, within time.Duration, log string, ready func(context.Context) bool) {
 	t.Helper()
 	if err := s.process.Start(); err != nil {
@@ -351,7 +351,7 @@ func (s *Server) Query(t testing.TB, database string, statements ...string) (row
 	return rows
 }
 
-// Session returns a separate connection, which is closed when the test ends.
+// Session returns a separate connection, which is closed at the end of the test.
 func (s *Server) Session(t testing.TB) *sql.Conn {
 	t.Helper()
 	db := s.open(Database)

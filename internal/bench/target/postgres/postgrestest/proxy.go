@@ -41,7 +41,7 @@ const (
 	Stuck
 )
 
-// NewProxy starts a proxy for a server, and stops it when the test ends.
+// NewProxy starts a proxy for a server, and stops it at the end of the test.
 func NewProxy(t testing.TB, server string) *Proxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -68,7 +68,7 @@ func version(path string) int {
 	return n
 }
 
-// Start starts a server, and stops it when the test ends. settings are additional settings, such as "ssl=on".
+// Start starts a server, and stops it at the end of the test. settings are additional settings, such as "ssl=on".
 func Start(t testing.TB, settings ...string) *Server {
 	t.Helper()
 	initdb := Program(t, "initdb")
@@ -110,7 +110,7 @@ func Start(t testing.TB, settings ...string) *Server {
 	return s
 }
 
-// Standby starts a standby that streams from the server, and stops it when the test ends.
+// Standby starts a standby that streams from the server, and stops it at the end of the test.
 func (s *Server) Standby(t testing.TB) *Server {
 	t.Helper()
 	folder, err := os.MkdirTemp("", "geobench-postgres-")
@@ -143,7 +143,7 @@ func (s *Server) Standby(t testing.TB) *Server {
 	return b
 }
 
-// launch starts the server, and stops it when the test ends.
+// launch starts the server, and stops it at the end of the test.
 func (s *Server) launch(t testing.TB, run func(program string, args ...string) *exec.Cmd, args []string) {
 	t.Helper()
 	s.start = func(t testing.TB) *exec.Cmd {

@@ -233,7 +233,7 @@ type search struct {
 	stats     *Stats
 }
 
-// exact replaces the component's part of the set `in` by a heaviest set. If the search exceeds limit, exact uses the
+// exact replaces the component's part of the set `in` with a heaviest set. If the search exceeds limit, exact uses the
 // heaviest set found so far, provided that it is heavier than the given set.
 func exact(g *Graph, component []int32, in []bool, limit int64, s *Stats) {
 	n := len(component)
