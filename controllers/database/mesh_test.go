@@ -134,8 +134,8 @@ func TestBytesThroughAMesh(t *testing.T) {
 	regions := []string{"us-west-2", "ap-northeast-1"}
 	const sent = 1_000_000 // over each of the four links
 	for name, tc := range map[string]struct {
-		// counts returns the bytes that the proxy of a region's node has counted, per link and direction, if sent bytes
-		// were sent.
+		// counts returns the number of bytes, per link and direction, that the proxy of a node in region reports. sent is the
+		// number of bytes that the link actually carried.
 		counts func(region string, sent int64) (int64, error)
 		bytes  int64 // negative if not counted
 		says   string

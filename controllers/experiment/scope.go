@@ -59,8 +59,8 @@ func (s *scope) refused(r *kube.Refusal) {
 	}
 }
 
-// observe finds the runs and databases of the experiment. It ignores foreign objects that have their names; the
-// creation of the run or database then fails.
+// observe finds the runs and databases of the experiment. It ignores objects with the same names that do not belong to
+// the experiment; creating the run or database then fails.
 func (s *scope) observe(ctx context.Context) error {
 	runs, databases := &v1alpha1.BenchmarkRunList{}, &v1alpha1.GeoDatabaseList{}
 	mine := []client.ListOption{client.InNamespace(s.experiment.Namespace), client.MatchingLabels{kube.LabelExperiment: s.experiment.Name}}

@@ -170,7 +170,8 @@ var plain = &http.Client{
 	Transport:     &http.Transport{DialContext: (&net.Dialer{Timeout: NodeTimeout}).DialContext, DisableKeepAlives: true},
 }
 
-// mostCounters is the maximum size of a proxy's counters, in bytes. The counters of a large mesh take some megabytes.
+// mostCounters is the maximum size of a proxy's response with its counters, in bytes. In a large mesh, the response has
+// several megabytes.
 const mostCounters = 64 << 20
 
 func (httpProxies) Counters(ctx context.Context, addr, path string, read func(io.Reader) error) error {

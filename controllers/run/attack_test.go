@@ -257,8 +257,8 @@ func TestProfileIsEditedDuringARun(t *testing.T) {
 	}
 }
 
-// The database's nodes are replaced with an edited profile before the run is tied to an incarnation. Without a check,
-// the run would measure a network other than the network for which it was accepted.
+// Before the run is tied to an incarnation, new nodes with an edited profile replace the database's nodes. Without a
+// check, the run would measure a network other than the network for which it was accepted.
 func TestProfileIsEditedWhenARunBegins(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -346,8 +346,7 @@ func TestProbeOfAnotherIsRefused(t *testing.T) {
 }
 
 // Services, NetworkPolicies and EndpointSlices route the connections of a run's pods, and other users may write them.
-// The operator notices such writes during a run, even if it repairs the object immediately or waits until the run is
-// over.
+// The operator notices such writes during a run, whether it repairs the object immediately or only after the run.
 func TestWaysAreEdited(t *testing.T) {
 	policy := func(selects map[string]string) *networkingv1.NetworkPolicy {
 		return &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: "theirs"}, Spec: networkingv1.NetworkPolicySpec{PodSelector: metav1.LabelSelector{MatchLabels: selects}}}
@@ -407,7 +406,7 @@ func TestWaysAreEdited(t *testing.T) {
 	}
 }
 
-// A policy remains relevant for the run while a fault has killed all pods that it selects.
+// A policy remains relevant for the run even while no selected pod exists, because a fault has killed all of them.
 func TestWaysOfKilledPods(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)

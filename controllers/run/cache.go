@@ -43,8 +43,8 @@ func (s *scope) remember() *remembered {
 	return m
 }
 
-// incarnation returns the database's current incarnation. While the run is measured, it is read again only if the
-// versions of its ConfigMaps in the cache have changed.
+// incarnation returns the database's current incarnation. While the run is measured, incarnation reads the ConfigMaps
+// of the incarnation again only if the cache shows other versions of them.
 func (s *scope) incarnation(ctx context.Context) (*database.Incarnation, error) {
 	m := s.remember()
 	if m == nil {

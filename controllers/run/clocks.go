@@ -19,15 +19,16 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// The keys of the notes with the workers' clocks: from before the start, and from the end of the last window.
+// Keys of the workers' clock measurements in the run's snapshot ConfigMap: one from before the start, the other from
+// the end of the last window.
 const (
 	clocksBefore = "clocks-before.json.gz"
 	clocksEnd    = "clocks-end.json.gz"
 )
 
-// noteClocks measures the clocks of all workers and stores them under key, unless this was done before. Workers use
-// their own clocks to start at a time of the operator's clock. So the run stops if a worker's clock differs too much
-// from the operator's clock. The error names a worker that did not answer.
+// noteClocks measures the clocks of all workers and stores them under key, unless key is already stored. The start is a
+// time on the operator's clock, but each worker waits for it on its own clock. Therefore the run stops if a worker's
+// clock differs too much from the operator's clock. If a worker does not answer, the error names it.
 func (s *scope) noteClocks(ctx context.Context, key string) error {
 	var clocks []result.Clock
 	// Each key is measured only once: a restarted operator must not replace an earlier reading with a later one.
@@ -61,14 +62,15 @@ func (s *scope) noteClocks(ctx context.Context, key string) error {
 	return s.note(ctx, key, clocks)
 }
 
-// The keys of the notes with the nodes' clocks, by node name: see noteNodeClocks.
+// Keys of the nodes' clock measurements in the run's snapshot ConfigMap. Each document maps node names to clocks: see
+// noteNodeClocks.
 const (
 	nodeClocksBefore = "clocks-nodes-before.json.gz"
 	nodeClocksEnd    = "clocks-nodes-end.json.gz"
 )
 
-// noteNodeClocks measures the clocks of all nodes that no fault affects and stores them under key, unless this was done
-// before. The error names a node that did not answer.
+// noteNodeClocks measures the clocks of all nodes that no fault affects and stores them under key, unless key is
+// already stored. If a node does not answer, the error names it.
 func (s *scope) noteNodeClocks(ctx context.Context, key string) error {
 	var clocks map[string]result.NodeClock
 	if found, err := s.noted(ctx, key, &clocks); found || err != nil {
@@ -143,7 +145,8 @@ type podEndedError struct{ worker string }
 
 func (e *podEndedError) Error() string { return fmt.Sprintf("the pod of %s has ended", e.worker) }
 
-// workerClocks returns the stored measurements of the workers' clocks, from before the start and from the end.
+// workerClocks returns both stored measurements of the workers' clocks: first from before the start, then from the end
+// of the last window.
 func (s *scope) workerClocks(ctx context.Context) (all []result.Clock, err error) {
 	for _, key := range []string{clocksBefore, clocksEnd} {
 		var clocks []result.Clock

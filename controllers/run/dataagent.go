@@ -30,7 +30,7 @@ import (
 // the clients connect to. It loads and audits the data, which nodes of Geobench's own engines do themselves (package
 // dataagent). The steward exists from stage Load on.
 
-// noteTarget is the key of the note with the steward's description of the database.
+// noteTarget is the key of the steward's description of the database in the run's snapshot ConfigMap.
 const noteTarget = "target.json.gz"
 
 // stewarded reports whether the database has a steward.

@@ -31,10 +31,10 @@ const (
 	// startSlack is the minimum part of faultstatus.StartLead that must remain when the last worker receives the start
 	// time.
 	startSlack = 2 * time.Second
-	// collectGrace is added to requestTimeout to bound the time, after the last measured second, in which workers must
-	// hand in their reports.
+	// collectGrace plus requestTimeout is the time, after the last measured second, within which workers must submit their
+	// reports.
 	collectGrace = 2 * time.Minute
-	// measureGrace is the time after the end of the workers' schedule at which workers count as stuck.
+	// measureGrace is how long workers may overrun the end of their schedule before they count as stuck.
 	measureGrace = 30 * time.Second
 	// recoverDeadline bounds the time from the last measured second until all faults are removed and every node serves
 	// again.
@@ -42,8 +42,8 @@ const (
 	// faultLease is the time after a fault's planned end at which Chaos Mesh removes the fault on its own.
 	faultLease = 60 * time.Second
 
-	// stalledPatience is the time after which transactions count as permanently unfinished, if faults have removed nodes
-	// permanently.
+	// stalledPatience applies if faults have removed nodes permanently. Unfinished transactions count as permanently
+	// unfinished once their number has not changed for this time.
 	stalledPatience = 10 * time.Second
 
 	// cleanupPatience is the time after which an object that has not disappeared is reported.

@@ -127,8 +127,8 @@ func (s *scope) judge(ctx context.Context) (*result.Document, error) {
 // reasonAuditFailed is the reason of DatabaseQuiet while audits fail.
 const reasonAuditFailed = "AuditFailed"
 
-// lostSince ends the run if a node was lost during the evaluation, and reports whether it did: a restarted node has no
-// rows to audit.
+// lostSince ends the run if a node was lost during the evaluation, and reports whether it ended the run. A restarted
+// node has no rows to audit.
 func (s *scope) lostSince(ctx context.Context) (bool, error) {
 	nodes, err := database.ObserveNodes(ctx, s.Client, s.Pods, s.db, &s.current.Database)
 	if err != nil {
@@ -190,7 +190,7 @@ func (s *scope) document(ctx context.Context, f *judge.Facts, workers []workerSt
 	return doc, err
 }
 
-// inStage returns the time that the run has been in its stage.
+// inStage returns the time for which the run has been in its current stage.
 func (s *scope) inStage() time.Duration {
 	return s.Clock.Now().Sub(s.run.Status.StageStartTime.Time)
 }
@@ -267,8 +267,9 @@ func (s *scope) awaitQuiet(ctx context.Context, f *judge.Facts) (quiet bool, err
 	return true, nil
 }
 
-// stalled sets the condition to the number of unfinished transactions, and reports whether they count as permanently
-// unfinished. Transactions that wait for nodes which faults have removed never finish.
+// stalled sets the message of DatabaseQuiet to the number of unfinished transactions, and reports whether they count as
+// permanently unfinished. gone is set if faults have removed nodes permanently. Transactions that wait for these nodes
+// never finish.
 func (s *scope) stalled(pending int, gone bool) bool {
 	message := fmt.Sprintf("%d transactions are unfinished", pending)
 	if was := meta.FindStatusCondition(s.run.Status.Conditions, v1alpha1.ConditionDatabaseQuiet); was != nil && was.Message == message {
@@ -394,8 +395,8 @@ func (s *scope) gaps(tl *fault.Timeline) (out []result.Gap) {
 	return out
 }
 
-// loadedRoundTrips returns the counters of after with the round trips of end. When the last transaction has finished,
-// nodes have already discarded the round trips that they measured under load.
+// loadedRoundTrips replaces the round trips in snapshot after with the round trips in snapshot end, and returns after.
+// When after was taken, nodes had already discarded the round trips that they measured under load.
 func loadedRoundTrips(after, end *snapshot) *snapshot {
 	for i := range after.Nodes {
 		for j := range after.Nodes[i].Links {

@@ -62,8 +62,8 @@ func (s *scope) replacePods(ctx context.Context, namespace string, names []strin
 	return nil
 }
 
-// replaceNodes deletes all nodes of the run's incarnation, if it is no longer known which of them a fault affected. The
-// database is then recreated.
+// replaceNodes deletes all nodes of the run's incarnation, so that the database is recreated. It is for faults whose
+// affected nodes are no longer known.
 func (s *scope) replaceNodes(ctx context.Context) error {
 	pods := &corev1.PodList{}
 	if err := s.Live.List(ctx, pods, client.InNamespace(s.run.Namespace), client.MatchingLabels{

@@ -63,7 +63,8 @@ type clusterInjector struct {
 	// this reconciliation.
 	nodeTracks    []*fault.Track[*admin.Disturbance]
 	sidecarTracks []*fault.Track[*wan.Config]
-	// logs are the nodes' logs. losses are the deviations that the logs show beyond the tracks.
+	// logs are the nodes' logs. losses are deviations that the tracks do not contain, for example periods that a log no
+	// longer covers.
 	logs   []nodeLog
 	losses []fault.Deviation
 	// sidecarLate is the lateness of each sidecar, by pod name.

@@ -25,10 +25,10 @@ func (in *clusterInjector) database() *fault.Database {
 	return &fault.Database{Engine: e, Params: params, Topology: &d.Topology, Journals: in.db.Spec.Durability == v1alpha1.DurabilityJournal}
 }
 
-// replace sends the waiting replacements of a kill's targets their incarnations: the number of the killed process plus
-// one. If the operator is killed before it has recorded the notification, its successor sends the same incarnation
-// again. A second replacement process would receive the same number. Its peers detect that, and report that the
-// database has lost state.
+// replace sends each waiting replacement process its incarnation: the incarnation of the killed process plus one. If
+// the operator is killed before it has recorded the notification, its successor sends the same incarnation again. A
+// second replacement process would receive the same number. Its peers detect that, and report that the database has
+// lost state.
 func (in *clusterInjector) replace(ctx context.Context, l *fault.Life) error {
 	loaded, err := loadRequest(in.run)
 	if err != nil {

@@ -23,9 +23,9 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// playFaults takes the next step of each fault that is due. over is true if no fault is left. Each change of state is
-// written to the status before any action of the new state. So a new operator can continue if the current operator is
-// killed.
+// playFaults executes the next step of each fault whose step is due. over is true once all faults are over. Each change
+// of state is written to the status before any action of the new state. So a new operator can continue if the current
+// operator is killed.
 func (s *scope) playFaults(ctx context.Context) (over bool, err error) {
 	in := s.injector()
 	if in == nil {

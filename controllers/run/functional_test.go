@@ -80,7 +80,7 @@ func TestFunctionalTestsComeBeforeTheRun(t *testing.T) {
 	}
 }
 
-// kubectl shows which runs are functional tests, and of which runs.
+// kubectl shows which runs are functional tests, and which run requested each test.
 func TestFunctionalTestsAreShownAsSuch(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)

@@ -24,8 +24,8 @@ import (
 func recorded(run *v1alpha1.BenchmarkRun) bool { return history.Needed(run.Spec.Verify) }
 
 const (
-	// historySlack is the difference between the size limit of the folder and deploy.MaxHistory, in bytes. It is needed
-	// because a kubelet evicts pods whose folder exceeds its limit.
+	// historySlack is the difference between the size limit of the history folder and deploy.MaxHistory, in bytes. It is
+	// needed because a kubelet evicts pods whose history folder exceeds its limit.
 	historySlack = 16 << 20
 
 	// leastHistoryMemory and mostHistoryMemory bound the memory that the operator uses for checks, in bytes, whatever its

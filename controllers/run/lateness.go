@@ -26,8 +26,8 @@ func lateOf(log *wan.Log, since func(time.Time) time.Duration) sidecarLate {
 	return sidecarLate{log.Late, since(log.Now) - log.Monotonic}
 }
 
-// nodeFacts returns the facts that each node and its sidecar reported about their processes, in the part of their logs
-// that was read.
+// nodeFacts returns, for each node, its stored clock measurements and the lateness of its process and of its sidecar.
+// Lateness is omitted for logs that were not read.
 func (in *clusterInjector) nodeFacts(ctx context.Context) ([]result.NodeFacts, error) {
 	facts := map[geo.NodeID]*result.NodeFacts{}
 	of := func(id geo.NodeID) *result.NodeFacts {

@@ -22,7 +22,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/identity"
 )
 
-// manifestsKey is the key in the ConfigMap that stores the manifests of a run.
+// manifestsKey is the key of a run's manifests in the ConfigMap that stores them.
 const manifestsKey = "manifests.json.gz"
 
 // manifests are the manifests with which a run was accepted. The result includes them, and the cost and the verdict of

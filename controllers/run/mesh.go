@@ -14,7 +14,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy/mesh"
 )
 
-// noteMesh is the key of the note with the mesh in which a run started.
+// noteMesh is the key, in the run's snapshot ConfigMap, of the mesh in which the run started.
 const noteMesh = "mesh.json.gz"
 
 // meshNote is the mesh in which a run started.

@@ -21,7 +21,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy/mesh"
 )
 
-// notePods is the key of the note with the effective specs of the run's pods: a []result.Pods.
+// notePods is the key of the effective specs of the run's pods in the run's snapshot ConfigMap: a []result.Pods.
 const notePods = "pods.json.gz"
 
 // holdPods compares all pods of the database and of the load generators with their templates, and stores their

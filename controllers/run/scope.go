@@ -94,7 +94,7 @@ func (s *scope) fail(reason, format string, args ...any) {
 	s.end(v1alpha1.StageFailed, v1alpha1.VerdictInvalid, reason, fmt.Sprintf(format, args...))
 }
 
-// refuse ends the run if err is a refusal or a taken name, and returns every other error.
+// refuse ends the run if err means that the run is refused or that a name is taken. It returns every other error.
 func (s *scope) refuse(err error) error {
 	if r := kube.AsRefusal(err); r != nil {
 		s.condition(v1alpha1.ConditionAccepted, false, r.Reason, r.Message)

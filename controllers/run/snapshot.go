@@ -22,8 +22,9 @@ import (
 	"github.com/geobench/geobench/internal/ops/identity"
 )
 
-// The keys of a run's snapshots in its ConfigMap. Each snapshot is gzipped JSON with a seal, so that only data written
-// by the operator is accepted. Each is taken once and stored, so that nothing is lost when the operator is killed.
+// Keys of a run's snapshots in its snapshot ConfigMap. Each snapshot is gzipped JSON with a seal, so that only data
+// written by the operator is accepted. Each is taken once and stored, so that nothing is lost when the operator is
+// killed.
 const (
 	// snapshotBefore is taken before the workers receive the start time. From then on, no process may change.
 	snapshotBefore = "before.json.gz"
@@ -73,8 +74,8 @@ func (s *snapshot) follows(n *database.Node) (was string, other bool) {
 	return was, was != n.Status.Process && n.Status.NodeIncarnation <= incarnation
 }
 
-// takeSnapshot stores the status of all nodes under key, unless this was done before. Every node that no fault has
-// removed must have answered in this reconciliation; the error names a node that did not.
+// takeSnapshot stores the status of all nodes under key, unless key is already stored. Every node that no fault has
+// removed must have answered in this reconciliation. If a node has not, the error names it.
 func (s *scope) takeSnapshot(ctx context.Context, key string) (*snapshot, error) {
 	if was, err := s.readSnapshot(ctx, key); was != nil || err != nil {
 		return was, err
@@ -162,7 +163,7 @@ func (s *scope) noted(ctx context.Context, key string, into any) (bool, error) {
 	return true, nil
 }
 
-// noteKey returns the key that seals the notes of this attempt.
+// noteKey returns the key that seals the documents in this attempt's snapshot ConfigMap.
 func (s *scope) noteKey(ctx context.Context) ([]byte, error) {
 	a, err := s.Credentials.Authority(ctx)
 	if err != nil {

@@ -30,7 +30,7 @@ const (
 	// reasonTesting is the reason of Accepted while functional tests are running. This time does not count toward the
 	// run's deadline.
 	reasonTesting = "FunctionalTests"
-	// passedKey is the key of the note with the tests that have passed: a []result.FunctionalTest.
+	// passedKey is the key of the passed tests in the run's snapshot ConfigMap: a []result.FunctionalTest.
 	passedKey = "tests.json.gz"
 )
 

@@ -216,8 +216,8 @@ func (s *scope) readings(before, after *snapshot) (out []result.Readings) {
 	return out
 }
 
-// probes returns the traffic that the nodes' probes sent each other through the mesh. It must be subtracted from
-// Istio's counters, which do not distinguish ports. It is nil for other counters.
+// probes returns the traffic that the nodes' probes sent each other through the mesh. This traffic must be subtracted
+// from Istio's counters, which do not distinguish ports. The result is nil for other counters.
 func (s *scope) probes(of []result.Meter, lasted time.Duration) (out []result.Traffic) {
 	d := &s.current.Database
 	if !d.Meshed || !slices.ContainsFunc(of, countsByIstio) {

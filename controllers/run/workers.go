@@ -417,8 +417,8 @@ func mostReportValues(run *v1alpha1.BenchmarkRun, workers int) int {
 	return others + workers*int(l.Repetitions)*seconds*each
 }
 
-// readReports reads the reports of all workers. A report ends the run if its worker did not write it. It also ends the
-// run if its configuration or start time is different from the run's.
+// readReports reads the reports of all workers. The error ends the run if a report was not written by its worker. The
+// same applies if a report names a configuration or start time other than the run's.
 func (s *scope) readReports(ctx context.Context, workers []workerState) ([]*result.Report, error) {
 	authority, err := s.Credentials.Authority(ctx)
 	if err != nil {

@@ -333,7 +333,8 @@ func (w *World) Disturb(_ context.Context, addr string, a *admin.Agenda) error {
 	return nil
 }
 
-// punctual returns the lateness record of a process that is never late, by the process's clock.
+// punctual returns the lateness record of a process that was never late between since and until, which are times on the
+// process's clock.
 func punctual(since, until time.Duration) *late.Record {
 	r := late.NewRecorder(func() time.Duration { return since }, func() time.Duration { return 0 })
 	r.Woke(until, until, 0)

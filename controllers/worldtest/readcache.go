@@ -180,8 +180,8 @@ type objectRequest struct {
 	of               reflect.Type
 }
 
-// objectAnswer is valid while the counts of writes equal the counts before the request to the API server. Its object is
-// never modified.
+// objectAnswer is a cached answer. It is valid while the counts of writes equal the counts before the request to the
+// API server. Its object is never modified.
 type objectAnswer struct {
 	before writesBefore
 	object runtime.Object

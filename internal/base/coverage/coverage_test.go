@@ -43,7 +43,7 @@ func TestHits(t *testing.T) {
 // Every mark in the source is named after its package and hit somewhere in that package. Every argument of Mark is a
 // declared mark.
 func TestMarksAreMarked(t *testing.T) {
-	declared := regexp.MustCompile(`(?m)^(?:var)?\s+(\w+)\s+= coverage\.New(?:Replaced)?\("([a-z]+)\.[a-z0-9-]+", "[A-Z][^"]*[^".]"\)$`)
+	declared := regexp.MustCompile(`(?m)^(?:var)?\s+(\w+)\s+= coverage\.New(?:Replaced)?\("([a-z]+)\.[a-z0-9-]+",\s+"[A-Z][^"]*[^".]"\)$`)
 	marked := regexp.MustCompile(`\.Mark\((\w+)\)`)
 	packages := 0
 	err := filepath.WalkDir("../..", func(path string, d os.DirEntry, err error) error {
@@ -73,7 +73,7 @@ func TestMarksAreMarked(t *testing.T) {
 		}
 		found := declared.FindAllSubmatch(source, -1)
 		if lines := strings.Count(string(source), "coverage.New"); lines != len(found) {
-			t.Errorf("%s: %d of %d marks are a line with a sentence that begins with a capital and has no full stop", path, len(found), lines)
+			t.Errorf("%s: %d of %d marks have a sentence that starts with a capital letter and has no full stop", path, len(found), lines)
 		}
 		for _, m := range found {
 			if name := filepath.Base(dir); string(m[2]) != name {

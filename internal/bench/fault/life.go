@@ -62,11 +62,12 @@ type Life struct {
 	Since   time.Duration // time at which the state was entered
 	Targets Targets
 
-	// Injecting is the start of injection, after which the fault may have an effect. Injected is the time at which it was
-	// in effect everywhere. Both are the times of the steps, unless the driver sets more precise times.
+	// Injecting is the time at which the injection starts; from then on the fault may have an effect. Injected is the time
+	// by which the fault was in effect everywhere. To sets both when the state changes, unless the driver sets more
+	// precise times.
 	Injecting, Injected *time.Duration
-	// Recovering is the start of the removal, and Recovered the time at which the fault was completely removed. Both are
-	// set in the same way as Injecting and Injected.
+	// Recovering is the time at which the removal starts, and Recovered the time by which the fault was completely
+	// removed. Both are set in the same way as Injecting and Injected.
 	Recovering, Recovered *time.Duration
 	// Lasting is set if the fault is not removed: the data of killed processes is lost.
 	Lasting bool

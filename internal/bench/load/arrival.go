@@ -15,7 +15,7 @@ func (m *Machine) nextArrival() time.Duration {
 		return m.nextArrivalOnCurve(begin)
 	}
 	if m.cfg.Arrival == v1alpha1.ArrivalConstant {
-		// The arrivals of a region go to its machines in turn.
+		// The arrivals of a region are distributed to its machines round-robin.
 		n := m.arrivals*uint64(m.cfg.Shares) + uint64(m.cfg.Share)
 		m.arrivals++
 		// Arrivals are computed from their number, not by adding gaps, so rounding errors do not accumulate. The product

@@ -141,8 +141,8 @@ func (m *Machine) unlink(i int32) {
 	}
 }
 
-// attempt handles the timer of an attempt. The argument id is the ID of the last attempt, or of the first attempt if
-// that is not sent yet. It sends the next attempt, unless the transaction has timed out.
+// attempt handles the timer of an attempt. id is the ID of the last attempt that was sent, or of the first attempt if
+// no attempt has been sent yet. attempt sends the next attempt, unless the transaction has timed out.
 func (m *Machine) attempt(id txn.ID, now time.Duration) {
 	i := m.clientOf(id)
 	switch c := &m.clients[i]; {

@@ -70,7 +70,8 @@ func (c *Curve) at(elapsed time.Duration) int {
 	return place(elapsed, c.duration, len(c.levels))
 }
 
-// place returns which of n equal parts of a duration contains elapsed, clamped to 0 .. n-1.
+// place divides duration into n equal parts and returns the index of the part that contains elapsed, clamped to [0,
+// n-1].
 func place(elapsed, duration time.Duration, n int) int {
 	return min(max(0, int(float64(elapsed)/float64(duration)*float64(n))), n-1)
 }
@@ -165,13 +166,14 @@ func (v *volume) newWindow(c *Curve) {
 	v.seconds = make([]int64, int((c.duration+time.Second-1)/time.Second))
 }
 
-// add counts n at a time since the window opened, which must be within the window.
+// add adds n to the counts at elapsed, the time since the window opened. elapsed must be within the window.
 func (v *volume) add(c *Curve, elapsed time.Duration, n int64) {
 	v.parts[place(elapsed, c.duration, c.parts)] += n
 	v.seconds[elapsed/time.Second] += n
 }
 
-// take counts the time of the given number of clients between from and to, in milliseconds since the window opened.
+// take adds the active time of the given number of clients between from and to, in milliseconds since the window
+// opened.
 func (v *volume) take(c *Curve, clients, from, to int64) {
 	if clients == 0 {
 		return

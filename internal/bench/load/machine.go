@@ -119,7 +119,7 @@ const (
 	timerArrival
 	timerTimeout
 	timerClient  // Arg is the client
-	timerAttempt // Arg is the ID of the last attempt, or of the first attempt if that is not sent yet
+	timerAttempt // Arg is the ID of the last attempt, or of the first attempt if no attempt has been sent yet
 	timerCurve   // Arg is the repetition
 )
 
@@ -431,7 +431,7 @@ func (m *Machine) begin(i int32, due, now time.Duration) {
 }
 
 // Complete handles the outcome of an attempt. If the client has given up on the transaction, only the ledger is
-// updated. At most one attempt of a transaction is in flight, so this was its only attempt without an outcome.
+// updated. At most one attempt of a transaction is in flight, so no other attempt of this transaction lacks an outcome.
 func (m *Machine) Complete(o txn.Outcome) {
 	now := m.env.Now()
 	m.advance(now)

@@ -214,7 +214,7 @@ func (r *recorder) retried(typ uint8, class txn.Class, o *txn.Outcome, now time.
 	r.attempted(typ, class, o, now)
 }
 
-// attempted counts a finished attempt that the method ended does not count.
+// attempted counts a finished attempt. Callers use it for attempts that the method ended does not count.
 func (r *recorder) attempted(typ uint8, class txn.Class, o *txn.Outcome, now time.Duration) {
 	c := r.cell(typ, class, o.Status)
 	c.further++

@@ -36,7 +36,7 @@ func (s Schedule) LastWindow() time.Duration {
 	return to
 }
 
-// End returns the latest time at which every client has received its last answer or given up on it.
+// End returns the time by which every client has received its last answer or given up on it.
 func (s Schedule) End() time.Duration { return s.LastWindow() + s.Timeout }
 
 // Stage is the current activity of a load generator.

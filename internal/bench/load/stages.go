@@ -87,7 +87,7 @@ func (m *Machine) closeWindow(now time.Duration) {
 	}
 	for i := m.oldest; i != none; i = m.clients[i].next {
 		c, status := &m.clients[i], unfinishedStatus
-		if c.due < m.from { // it has taken longer than the window, which nothing else shows
+		if c.due < m.from { // the transaction has taken longer than the window, which no other figure shows
 			status = carriedOverStatus
 		}
 		m.recorder.underway(c.typ, txn.Class(c.traits&classBits), status, at-c.due, at-c.sent)

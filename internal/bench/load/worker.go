@@ -32,8 +32,8 @@ type WorkerConfig struct {
 	Start time.Duration
 	// Shards is the number of machines; 0 means one per core (GOMAXPROCS).
 	Shards int
-	// Shared is set if this process also does other work, so that its CPU time is not only the worker's. The report then
-	// has no Driver.
+	// Shared is set if this process also does other work, so that not all of its CPU time is used by the worker. The
+	// report then has no Driver.
 	Shared bool
 	// Trace enables the recording of a history; nil for none.
 	Trace *Trace
@@ -100,7 +100,8 @@ func Machines(c WorkerConfig) ([]*Machine, error) {
 			Clients: part(clients, s, shards),
 			Stream:  uint32(c.Region)<<(shardBits+workerBits) | uint32(c.Index)<<shardBits | uint32(s),
 			Seed:    c.Seed, Arrival: c.Load.Arrival, RatePerSecond: c.Load.RatePerSecond,
-			// The arrivals of the region are distributed to the workers in turn, and the arrivals of each worker to its shards.
+			// The arrivals of the region are distributed round-robin to the workers, and the arrivals of each worker to its
+			// shards.
 			Share: s*workers + c.Index, Shares: shards * workers,
 			Curve: curve, ClientsPerRegion: int(c.Load.ClientsPerRegion),
 			ThinkTime: c.Load.ThinkTime.Duration, Retry: c.Load.Retry, Queue: max(1, DefaultQueue/(shards*workers)),

@@ -71,8 +71,8 @@ func (m *measured) format(o v1alpha1.Objective) string {
 	return text
 }
 
-// Rate formats the throughput of n transactions, which is rounded per second. Below ten per second it shows two
-// significant digits instead, because a rounded 0 would hide commits.
+// Rate formats the throughput of n transactions. rounded is the throughput in whole transactions per second. Below ten
+// per second, Rate shows two significant digits instead, because a rounded 0 would hide commits.
 func (d *Document) Rate(rounded, n int64) string {
 	if seconds := d.MeasuredSeconds(); rounded < 10 && n > 0 && seconds > 0 {
 		return fmt.Sprintf("%.2g", float64(n)/seconds)

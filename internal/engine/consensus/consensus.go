@@ -21,9 +21,9 @@
 // snapshot: the state that results from applying the entries so far. The snapshot is taken only when it is needed. It
 // is sent in pieces, so that heartbeats and entries are sent between them: see snapshots.go.
 //
-// Members. A node that has lost its process and memory has lost its votes and acknowledgements. Its replacement must
-// therefore not act as the same member: the next incarnation is another member, with another Raft ID. The leader
-// removes the old member and adds the new one: see members.go.
+// Members. A node that has lost its state has also lost its votes and acknowledgements. Its replacement must therefore
+// not act as the same member: the next incarnation is another member, with another Raft ID. The leader removes the old
+// member and adds the new one: see members.go.
 //
 // Leases. With Config.Lease, a leader knows for a while that it is the only leader (thesis, section 6.4.1). The lease
 // starts when the leader sends a heartbeat that a majority, including itself, acknowledges. A member that acknowledges

@@ -71,7 +71,7 @@ func (g *Group) between(from geo.NodeID, m *raftpb.Message) bool {
 	return nodeOf(m.GetFrom()) == from && m.GetTo() == g.self && !g.gone(m.GetFrom())
 }
 
-// Replaced records that a new incarnation has replaced another member's node, which lost its process and memory.
+// Replaced records that a new incarnation has replaced the node of another member after the node lost its state.
 // Messages to the node now reach the new incarnation.
 func (g *Group) Replaced(n geo.NodeID, incarnation uint32) {
 	if g.node == nil || g.c.reused || incarnation <= g.incarnations[n] || n == g.c.Self || !slices.Contains(g.c.Members, n) {

@@ -10,7 +10,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/consensus"
 )
 
-// lose makes node n lose its process and memory. After d, an empty node replaces it.
+// lose crashes node n, which loses its state. After d, a new, empty process replaces the node.
 func (c *cluster) lose(n int, d time.Duration) {
 	c.Crash(geo.NodeID(n))
 	c.At(c.Now()+d, func() { c.Replace(geo.NodeID(n)) })

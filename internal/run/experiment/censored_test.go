@@ -36,7 +36,7 @@ func TestClaimsOverLowerBounds(t *testing.T) {
 	}
 }
 
-// Of 1,200 transactions, none timed out, and 100 were hung when the window closed. So between 0 and 100 transactions
+// Of 1,200 transactions, none timed out, and 100 still hung when the window closed. So between 0 and 100 transactions
 // timed out.
 func TestClaimsOverHungTransactions(t *testing.T) {
 	for expression, want := range map[string]string{
@@ -62,8 +62,8 @@ func TestClaimsOverHungTransactions(t *testing.T) {
 	}
 }
 
-// Transactions that were hung when the window closed may also have aborted: between 110 and 210 of 1,200. A share has
-// no value if no transaction ended.
+// Transactions that still hung when the window closed may also have aborted, so between 110 and 210 of 1,200 aborted. A
+// share has no value if no transaction ended.
 func TestClaimsOverAborts(t *testing.T) {
 	for expression, want := range map[string]string{
 		"aborts('near', 2) < 10.0":            "no result",
@@ -118,8 +118,8 @@ func TestClaimsOverRepetitions(t *testing.T) {
 	}
 }
 
-// Reports show the share of timeouts as a lower bound if transactions were hung, and as infinite if no transaction
-// ended or was hung.
+// Reports show the share of timeouts as a lower bound if some transactions hung, and as infinite if no transaction
+// ended or hung.
 func TestHungTransactionsInReports(t *testing.T) {
 	e := mustRead(t, small)
 	r, n := invented(e, 1000), 0

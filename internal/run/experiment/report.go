@@ -36,7 +36,7 @@ type Report struct {
 	Place string `json:"place,omitempty"`
 	// Claims has the findings of all claims of all experiments, in order.
 	Claims []Finding `json:"claims"`
-	// Wrong describes the runs that could not run or that gave wrong answers.
+	// Wrong describes the runs that have no result document or that returned wrong answers.
 	Wrong []string `json:"wrong"`
 	// Doubtful describes the runs that did not pass for another reason, for example because no transaction committed.
 	Doubtful []string `json:"doubtful"`

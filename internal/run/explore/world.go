@@ -138,12 +138,12 @@ const (
 	// maxRegions and maxHostileRegions are the maximum numbers of regions. With five regions, a protocol that tolerates
 	// the loss of a minority can lose two.
 	maxRegions, maxHostileRegions = 4, 5
-	// maxCuts and maxHostileCuts are the maximum numbers of cuts of single links.
+	// maxCuts and maxHostileCuts limit the number of cuts in a scenario that affect only a single link.
 	maxCuts, maxHostileCuts = 4, 12
 )
 
-// newWorld generates the scenario of a seed. It fails if the engine rejects all topologies and parameters that are
-// drawn.
+// newWorld generates the scenario of a seed. It fails if the engine rejects all topologies and parameters that newWorld
+// draws.
 func newWorld(c Config) (*world, error) {
 	w := &world{seed: c.Seed, isWide: c.Wide}
 	scale, r, err := w.draw(c)

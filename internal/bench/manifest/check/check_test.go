@@ -284,7 +284,7 @@ func TestPodsClient(t *testing.T) {
 	}
 }
 
-// TestCoordinator checks that clients can choose among nodes only with Geobench's own engines.
+// TestCoordinator checks that spec.load.coordinator is accepted only with Geobench's own engines.
 func TestCoordinator(t *testing.T) {
 	for name, tc := range map[string]struct {
 		change func(*v1alpha1.GeoDatabaseSpec)

@@ -22,7 +22,7 @@ const (
 	keySize = 9
 )
 
-// abortNoItem does not occur in a loaded database that works correctly.
+// abortNoItem is the abort for a missing item. It does not occur in a loaded database that works correctly.
 const abortNoItem = txn.Abort("no-item")
 
 // Procedures returns the stored procedures; there is only one.

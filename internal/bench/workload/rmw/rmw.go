@@ -315,7 +315,8 @@ func (w *RMW) NewGenerator(c workload.GeneratorConfig) workload.Generator {
 	return g
 }
 
-// Next implements workload.Generator. The records of a transaction cycle through the chosen homes and partitions.
+// Next implements workload.Generator. The records of a transaction are spread round-robin over the chosen homes and
+// partitions.
 func (g *generator) Next(client int, elapsed time.Duration, t *txn.Transaction) workload.Request {
 	kind := 0
 	if len(g.types) > 1 { // draw random numbers only for configured features

@@ -137,8 +137,8 @@ func timeOf(post []byte) int64 { return int64(binary.BigEndian.Uint64(post)) }
 // loadedAt is the time of loaded posts: a year before the start of measuring, and so before any warm-up.
 var loadedAt = -(365 * 24 * time.Hour).Microseconds()
 
-// appendMessage appends the message of size bytes that a user posts at a time. The message derives from the user and
-// the time, so a check can recognize posts that no user sent.
+// appendMessage appends the message, size bytes long, that user posts at time at. The message is derived from user and
+// at, so a check can recognize posts that no user sent.
 func appendMessage(b []byte, user uint64, at int64, size int) []byte {
 	x := user*0xd1342543de82ef95 + uint64(at)
 	for end := len(b) + size; len(b) < end; {

@@ -159,7 +159,7 @@ func appendGroupKey(b []byte, table txn.Table, w uint32, d uint8) []byte {
 	return txn.AppendGroupKey(b, table, shardOf(w), d)
 }
 
-// appendOrderKey appends the key of an order in ORDER or NEW-ORDER, or the common prefix of the keys of its lines.
+// appendOrderKey appends the key of an order in ORDER or NEW-ORDER, or the key prefix shared by all its lines.
 func appendOrderKey(b []byte, table txn.Table, w uint32, d uint8, o uint32) []byte {
 	return be.AppendUint32(appendGroupKey(b, table, w, d), o)
 }
@@ -168,7 +168,7 @@ func appendOrderLineKey(b []byte, w uint32, d uint8, o uint32, number int) []byt
 	return append(appendOrderKey(b, tableOrderLine, w, d, o), byte(number))
 }
 
-// appendNameKey appends the common key prefix of all customers of a district with a last name.
+// appendNameKey appends the key prefix shared by all customers of a district who have the given last name.
 func appendNameKey(b []byte, w uint32, d uint8, name uint16) []byte {
 	return append(appendLastName(appendGroupKey(b, tableCustomersByName, w, d), int(name)), 0)
 }
@@ -179,7 +179,7 @@ func appendCustomerByNameKey(b []byte, w uint32, d uint8, name uint16, first []b
 	return be.AppendUint16(append(append(appendNameKey(b, w, d, name), first...), 0), c)
 }
 
-// appendCustomersOrdersKey appends the common key prefix of all orders of a customer.
+// appendCustomersOrdersKey appends the key prefix shared by all orders of a customer.
 func appendCustomersOrdersKey(b []byte, w uint32, d uint8, c uint16) []byte {
 	return be.AppendUint16(appendGroupKey(b, tableOrdersByCustomer, w, d), c)
 }

@@ -38,7 +38,7 @@ type Config struct {
 	Env      protocol.Env
 	// OrderTimer and GroupTimer are the kinds of the log's timers; the owner must pass these timers to Log.Fire.
 	OrderTimer, GroupTimer uint8
-	// Advance is called when further positions are known.
+	// Advance is called whenever the log learns more positions.
 	Advance func()
 	// Settled, if not nil, is called for each of this node's batches, in the order of their numbers. void reports that
 	// the batch will never have a position.

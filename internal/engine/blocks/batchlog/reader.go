@@ -323,7 +323,8 @@ func (r *Reader[D]) fetch() {
 	r.await()
 }
 
-// nextHolder returns the next reader to ask: the nodes of the group except this node and the sequencer, round-robin.
+// nextHolder returns the next node to ask for data. It cycles through the readers of the group and skips this node and
+// the sequencer. ok is false if there is no other reader.
 func (r *Reader[D]) nextHolder(sequencer geo.NodeID) (n geo.NodeID, ok bool) {
 	nodes := r.l.c.Readers[r.c.Group]
 	for range nodes {

@@ -8,7 +8,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// New incarnations. A node that has lost its process and memory restarts without any state of the log.
+// New incarnations. A node that has lost its state restarts without any state of the log.
 //
 // As a sequencer, the node's predecessor may have sent batches that did not reach all readers. The new incarnation
 // appends a void entry to the log, the mark, after which batches of the predecessor without a position never get one.

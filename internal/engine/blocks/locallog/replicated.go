@@ -197,7 +197,7 @@ func (l *Log) settled(_ uint64, void bool) {
 }
 
 // order is a node's view of a multi-home order. It stores the entries that this node has read and that at least one
-// home log has not taken.
+// home log does not contain yet.
 type order struct {
 	log *Log
 	// entries holds the entries from number first on. The log of region h takes entry number taken[h] next, and has
@@ -300,8 +300,8 @@ func (n *Node) advanceHomes() {
 	}
 }
 
-// take takes an order up to a position, at the current position of a home log, and builds the parts of the log's
-// region. It returns false if this node has not read the order that far.
+// take adds the entries of order x before position upto at the current position of home's log, and builds their parts
+// for region home. It returns false if this node has not read the order up to upto.
 func (n *Node) take(home geo.Region, x int, upto uint64) bool {
 	if x >= len(n.orders) {
 		return true // the entry is corrupt
@@ -314,8 +314,8 @@ func (n *Node) take(home geo.Region, x int, upto uint64) bool {
 	return true
 }
 
-// takeUpTo takes the entries of an order that a home log has not taken, up to a position. The order must have been read
-// up to there.
+// takeUpTo adds to home's log the entries of order x before position upto that the log does not contain yet. This node
+// must already have read the order up to upto.
 func (n *Node) takeUpTo(home geo.Region, x int, upto uint64) {
 	o := n.orders[x]
 	o.upto[home] = max(o.upto[home], upto)

@@ -22,7 +22,8 @@ var (
 	EarlyMerge = mistaken("geogauss-early-merge", earlyMerge)
 	// WonOnArrival gives a row to the write set that has arrived first.
 	WonOnArrival = mistaken("geogauss-won-on-arrival", arrivalOrder)
-	// PartialAbort undoes only the rows that a transaction has lost, and commits its other rows.
+	// PartialAbort discards only a transaction's writes to rows that another transaction has won, and commits its other
+	// writes.
 	PartialAbort = mistaken("geogauss-partial-abort", partialAbort)
 	// Overwrites compares write sets only with write sets of the same epoch, regardless of the parameter isolation.
 	Overwrites = mistaken("geogauss-overwrites", overwrites)

@@ -176,8 +176,8 @@ func (m *PreAccept) AppendTo(b []byte) []byte {
 
 func (m *PreAccept) String() string { return fmt.Sprintf("pre-accept %d=t%v", m.Seq, m.T.ID) }
 
-// PreAcceptOK answers PreAccept with the dependencies at the sender's partition. It refuses if another node has taken
-// the instance over or closed the row. Seq is the instance's number in the receiver's row.
+// PreAcceptOK answers PreAccept with the dependencies at the sender's partition. Refused is set if another node has
+// taken over the instance or closed the row. Seq is the instance's number in the receiver's row.
 type PreAcceptOK struct {
 	Seq     uint64
 	Refused bool

@@ -169,9 +169,10 @@ func (r *Replica) know(id Instance) *record {
 	return rec
 }
 
-// hearOf returns the record of an instance, and creates the record if needed. It does not watch the instance, because
-// nothing here waits for it. Some other node may wait for the instance and watches it. Possibly no node can report that
-// the instance does not concern this replica.
+// hearOf returns the record of an instance, and creates the record if needed. Unlike know, it does not watch the
+// instance, because this replica does not need the decision. A node that needs the decision watches the instance
+// itself. If the instance does not concern this replica, there may be no node that can report this, so a watch might
+// never end.
 func (r *Replica) hearOf(id Instance) *record {
 	rec := r.records[id]
 	if rec == nil {
@@ -185,7 +186,7 @@ func (r *Replica) hearOf(id Instance) *record {
 // discarded.
 func (r *Replica) forgotten(id Instance) bool { return id.Seq() <= r.rows[id.Node()].stable }
 
-// orderedBefore reports whether this replica has ordered and discarded rec's instance before.
+// orderedBefore reports whether this replica has already ordered and discarded rec's instance.
 func (r *Replica) orderedBefore(rec *record) bool {
 	// Only learn marks an instance that touches this partition as foreign, and only if the instance is stable.
 	return rec.foreign && rec.t != nil && r.touches(rec.t, r.partition)

@@ -316,7 +316,7 @@ func TestRowsAndCuts(t *testing.T) {
 	epoch(a, w, 70, "a1+1")
 	a.epochs.collect(6)
 	late, _ := reborn(t, 1, nil)
-	late.epochs.restore(a.epochs.snapshot()) // cuts from number 7 on
+	late.epochs.restore(a.epochs.snapshot()) // the snapshot has only the cuts from number 7 on
 	if late.Receive(0, pieces[0]); late.rejoin.joined || late.epochs.behind {
 		t.Error("rows of epoch 5 are taken, and the cuts from number 7 on")
 	}

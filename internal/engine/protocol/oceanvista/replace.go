@@ -63,8 +63,8 @@ type replacement struct {
 	came     []byte // received rows, not installed yet
 	proposed uint64 // view of the mark for which this node has proposed a replenishment, if it has done so after the last tick
 
-	// The following fields are used by a donor. stops are the timestamps at which it must stop. asked is the mark that
-	// each copy has requested, and given the rows for each copy.
+	// The following fields are used by a donor. stops are the timestamps at which it must pause. asked is the mark that
+	// each copy has requested, and given contains the rows for each copy.
 	stops  []stop
 	asked  []uint64
 	given  []given
@@ -101,7 +101,7 @@ func (c *replenished) read(r *codec.Reader) {
 	}
 }
 
-// stop is a timestamp at which a donor must stop to copy its rows.
+// stop is a timestamp at which a donor must pause until it has copied its rows.
 type stop struct {
 	copy  int
 	id    uint64

@@ -500,8 +500,8 @@ func TestReportsOfANewIncarnation(t *testing.T) {
 	}
 }
 
-// A new incarnation with rows is not a complete copy until it has the functors that other nodes may rely on it for.
-// These include functors of a server from which it has not received messages yet.
+// A new incarnation that has the rows is not a complete copy until it also has every functor that may be missing at
+// another replica. This includes functors of servers from which it has not received a message yet.
 func TestWholeWithFunctors(t *testing.T) {
 	replicas := map[geo.NodeID]*Replica{}
 	e := *Engine

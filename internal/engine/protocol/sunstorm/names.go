@@ -96,7 +96,8 @@ func (s *names) appendTo(b []byte) []byte {
 	return b
 }
 
-// readNames reads a set that appendTo has written. Initiators must be below nodes.
+// readNames decodes a set that appendTo encoded. It rejects an initiator that is not less than nodes, the number of
+// nodes.
 func readNames(r *codec.Reader, nodes int) (s names) {
 	// A word has at least 11 bytes: one each for the initiator, the generation and the position, and 8 for the bits.
 	for range r.Count(11) {
