@@ -12,8 +12,8 @@ import (
 	"github.com/geobench/geobench/controllers/kube"
 )
 
-// differentImages describes two pods of the run that run different images although their manifests name the same image,
-// because its tag was moved between the pulls. It returns "" if there are none.
+// differentImages describes two pods of the run that run different images although their manifests name the same image.
+// The tag was then moved between the pulls. differentImages returns "" if there are no such pods.
 func (s *scope) differentImages(ctx context.Context) (string, error) {
 	pods := &corev1.PodList{}
 	if err := s.Client.List(ctx, pods, client.InNamespace(s.run.Namespace), client.MatchingLabels{kube.LabelDatabase: s.db.Name, kube.LabelManagedBy: kube.ManagedBy}); err != nil {
