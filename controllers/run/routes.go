@@ -22,8 +22,8 @@ import (
 )
 
 // ways returns the objects that determine which connections the pods of a run can open, and where these connections
-// lead. These are the Services of the run's database and the NetworkPolicies that select the run's pods, regardless
-// of their creators. The value of each entry changes with every write, even a write of the same contents. all also includes
+// lead. These are the Services of the run's database and the NetworkPolicies that select the run's pods, regardless of
+// their creators. The value of each entry changes with every write, even a write of the same contents. all also includes
 // the remaining NetworkPolicies of the namespace, because a policy may select no pod while a fault has killed its pods.
 func (s *scope) ways(ctx context.Context) (ways, all map[string]string, err error) {
 	ways = map[string]string{}
