@@ -73,7 +73,7 @@ func TestMarksAreMarked(t *testing.T) {
 		}
 		found := declared.FindAllSubmatch(source, -1)
 		if lines := strings.Count(string(source), "coverage.New"); lines != len(found) {
-			t.Errorf("%s: %d of %d marks have a sentence that starts with a capital letter and has no full stop", path, len(found), lines)
+			t.Errorf("%s: %d of %d marks have a sentence with a capital letter and without full stop", path, len(found), lines)
 		}
 		for _, m := range found {
 			if name := filepath.Base(dir); string(m[2]) != name {
