@@ -164,7 +164,8 @@ func (f filled) WriteTo(to io.Writer) (n int64, err error) {
 	}
 }
 
-// answer returns the handler of a node or worker of a hostile database.
+// answer returns a handler that sends the hostile response of the pod's database, and passes all other requests to
+// played.
 func (e *enemy) answer(pod *corev1.Pod, played http.Handler) http.Handler {
 	incarnation := pod.Labels[kube.LabelIncarnation]
 	hostile := map[string]map[string]func(http.ResponseWriter){

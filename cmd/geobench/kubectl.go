@@ -153,7 +153,7 @@ func clusterDocument(cmd *cobra.Command, name string) (*result.Document, error) 
 	return c.document(cmd.Context(), name)
 }
 
-// pluginCommands returns the commands that follow and change objects on a cluster.
+// pluginCommands returns the commands that watch, wait for, show and cancel objects in a cluster.
 func pluginCommands() []*cobra.Command {
 	return []*cobra.Command{newWatchCommand(), newWaitCommand(), newMatrixCommand(), newCancelCommand()}
 }

@@ -127,8 +127,8 @@ func (s *scope) judge(ctx context.Context) (*result.Document, error) {
 // reasonAuditFailed is the reason of DatabaseQuiet while audits fail.
 const reasonAuditFailed = "AuditFailed"
 
-// lostSince ends the run if a node was lost during the evaluation, and reports whether it did so. A restarted
-// node has no rows to audit.
+// lostSince ends the run if a node was lost during the evaluation, and reports whether it did so. The run
+// cannot continue, because a restarted node has no rows to audit.
 func (s *scope) lostSince(ctx context.Context) (bool, error) {
 	nodes, err := database.ObserveNodes(ctx, s.Client, s.Pods, s.db, &s.current.Database)
 	if err != nil {

@@ -108,8 +108,8 @@ func (s *scope) loaders(ctx context.Context) ([]database.Node, error) {
 	return []database.Node{*n}, nil
 }
 
-// loadNodes makes all nodes load a data set, and returns the total number of rows and bytes. A steward is the only
-// loader, and its response also describes the database.
+// loadNodes makes all nodes load a data set, and returns the total number of rows and bytes. If a steward loads the
+// database, nodes contains only the steward, and the result includes its description of the database.
 func loadNodes(ctx context.Context, clients podclient.Nodes, nodes []database.Node, req *admin.LoadRequest) (*admin.LoadResponse, error) {
 	var rows, bytes atomic.Int64
 	targets := make([]json.RawMessage, len(nodes))

@@ -136,7 +136,7 @@ func (b *RunBuilder) By(how v1alpha1.FaultInjection) *RunBuilder {
 
 func (b *RunBuilder) Obj() *v1alpha1.BenchmarkRun { return &b.BenchmarkRun }
 
-// Client configures the connections of runs to the program: they connect to the primary in the database's first region.
+// Client makes the clients of runs connect to the primary, which is in the database's first region.
 func (b *DatabaseBuilder) Client() *DatabaseBuilder {
 	b.Spec.Pods.Client = &v1alpha1.PodsClient{ProgramClient: v1alpha1.ProgramClient{Region: b.Spec.Regions[0].Name, Database: "bench"}, SecretRef: v1alpha1.LocalReference{Name: "login"}}
 	return b

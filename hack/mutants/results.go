@@ -45,8 +45,8 @@ func (r *Result) String() string {
 	return fmt.Sprintf("killed by %s: %s", r.Hunt, r.Killer)
 }
 
-// Fingerprint has the hashes that determine whether a result is still valid. Of the dependencies, it covers only the
-// packages mentioned below. To be sure, hunt all mutants again with -fresh.
+// Fingerprint holds the hashes that determine whether a result is still valid. It covers only the packages listed
+// below, not all their dependencies, so a change elsewhere goes unnoticed. With -fresh, all mutants are hunted again.
 type Fingerprint struct {
 	// Mutant is the hash of the mutant's entry in its list. Code is the hash of all code except tests: of the edited
 	// package, of the packages whose tests hunt the mutant, and of the explorer. Tests is the hash of the tests of these

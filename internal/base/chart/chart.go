@@ -295,9 +295,9 @@ func clip(s string, n int) string {
 	return string(r[:n-1]) + "…"
 }
 
-// Scale makes an axis logarithmic if the largest value is a large multiple of the smallest value. The multiple is 100
-// for the x axis and 30 for the y axis. Otherwise small values would be indistinguishable. All values of the axis must
-// be positive.
+// Scale makes an axis logarithmic if all its values are positive and the largest is a large multiple of the smallest.
+// The multiple is at least 100 for the x axis and 30 for the y axis. On a linear axis, the small values would be
+// indistinguishable.
 func (c *Lines) Scale() {
 	var x, y []float64
 	for _, l := range c.Series {

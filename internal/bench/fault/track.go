@@ -162,7 +162,7 @@ func Agenda(p []Planned[*admin.Disturbance], zero time.Duration, departures []De
 	return a
 }
 
-// NodeTrack compares the log of a node with its plan. zero has the same meaning as in Agenda, with an error of at most
+// NodeTrack compares the log of node n with the node's plan. zero is defined as in Agenda, and may be off by up to
 // within.
 func (t *Timeline) NodeTrack(n geo.NodeID, log *admin.Log, zero, within time.Duration, is func(*Life) bool) *Track[*admin.Disturbance] {
 	tr := &Track[*admin.Disturbance]{

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Execution identifies the execution of the run that the document describes, with the times of its windows. Times are
-// read from the clock of the operator or of the measuring process. A document belongs to another execution if its times
-// differ from the times in the status of its run.
+// Execution identifies the execution of the run that the document describes, by its ID and the times of its windows.
+// Times are read from the clock of the operator or of the measuring process. A document belongs to another execution if
+// its times differ from the times in the status of its run.
 type Execution struct {
 	// ID is status.execution of the BenchmarkRun; empty outside a cluster.
 	ID string `json:"id,omitempty"`

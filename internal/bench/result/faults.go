@@ -191,7 +191,8 @@ func (d *Document) varies() string {
 	return ""
 }
 
-// chanceSigmas is tenths.sigmas for regions, and the margin of the relapse check.
+// chanceSigmas is a margin in standard deviations of a Poisson count. It applies to the throughput of single regions
+// (tenths.sigmas), and to the relapse check.
 const chanceSigmas = 3
 
 // tenths returns an empty timeline with the length of the document's timeline. It omits the last tenth of a window if

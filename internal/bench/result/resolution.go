@@ -19,8 +19,8 @@ type Resolution struct {
 	// and LatencySeconds is a multiple of Seconds.
 	LatencySeconds int `json:"latencySeconds,omitzero"`
 	Seconds        int `json:"seconds,omitzero"`
-	// Apart is set if series of types and classes cover all repetitions together. Single repetitions then have separate
-	// series over all types and classes, with latencies accurate to 3.2%.
+	// Apart is set if the series per type and class are not split by repetition. Each repetition then has its own
+	// series over all types and classes together, with latencies accurate to 3.2%.
 	Apart bool `json:"apart,omitzero"`
 	// Rounded is set if the latencies of all series are accurate only to 3.2%.
 	Rounded bool `json:"rounded,omitzero"`

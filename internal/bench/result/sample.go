@@ -21,7 +21,7 @@ type sample struct {
 	better int
 }
 
-// figuresOf returns the figures that both sides have.
+// figuresOf returns the figures that are present in both a and b, with their values.
 func figuresOf(a, b []*Document) []sample {
 	var out []sample
 	latency := func(l *Latency, of func(*Latency) v1alpha1.Quantile) v1alpha1.Quantile {

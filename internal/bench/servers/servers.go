@@ -282,7 +282,8 @@ func secretName(db *v1alpha1.GeoDatabase, l login) string {
 	return db.Name + "-" + db.Spec.Engine.Name + "-" + l.secret
 }
 
-// nodes returns a problem if the topology is one that no database of this kind supports.
+// nodes returns a problem if partitionsPerRegion is greater than 1, which no server in this package supports. kind
+// determines the hint in the message.
 func nodes(db *v1alpha1.GeoDatabase, kind server) []Problem {
 	if n := db.Spec.PartitionsPerRegion; n > 1 {
 		message := fmt.Sprintf("every server of %s has all rows: leave partitionsPerRegion out, or 1", db.Spec.Engine.Name)

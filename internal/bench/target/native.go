@@ -241,7 +241,7 @@ func (s *nativeSession) Submit(t *txn.Transaction) {
 	s.mu.Lock()
 	s.refused = append(s.refused, txn.Outcome{ID: t.ID, Status: txn.Refused, Cause: cause, Reason: reason})
 	s.mu.Unlock()
-	// A pending signal also announces this refusal, because refuse takes all refusals at once.
+	// If a signal is already pending, it covers this refusal too, because refuse takes all refusals at once.
 	select {
 	case s.signal <- struct{}{}:
 	default:

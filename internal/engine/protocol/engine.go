@@ -232,7 +232,7 @@ func (e *Engine) Accepts(t *geo.Topology, p Params) error {
 // TopologyError reports a field of a GeoDatabase that an engine does not accept, with its value and a hint at a valid
 // one.
 type TopologyError struct {
-	// Field is the path in a manifest, starting with spec: spec.replicasPerPartition.
+	// Field is the field's path in the manifest, for example spec.replicasPerPartition.
 	Field string
 	// Value may be empty if Message contains it.
 	Value, Message string

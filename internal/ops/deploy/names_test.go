@@ -24,7 +24,7 @@ func TestNamesAreCut(t *testing.T) {
 	}
 }
 
-// Pods are ordered by region, role and ordinal, and a role may exist only in the first regions.
+// Pods are ordered by region, role and ordinal. firstRegions limits a role to the first regions.
 func TestPodsOfRoles(t *testing.T) {
 	db := &v1alpha1.GeoDatabase{}
 	db.Name, db.Namespace = "d", "n"

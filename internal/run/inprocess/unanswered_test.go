@@ -89,9 +89,9 @@ var metamorphicWorkloads = map[string]string{
 // tallied has the numbers of cases in the metamorphic test.
 type tallied struct {
 	runs     int // recorded runs whose replay with their own answers gave the same document
-	replayed int // replays with replaced answers; they have the population of the run by construction
-	repeated int // simulations with replaced answers and the population of the run
-	unequal  int // simulations with replaced answers and another population, in which only the verdict is compared
+	replayed int // replays with replaced answers; by construction, they send the same transactions as the run
+	repeated int // simulations with replaced answers that send the same transactions at the same times as the run
+	unequal  int // simulations with replaced answers that send other transactions; only the verdict is compared
 	fallen   int // percentiles that decreased by at most lateFallPercent in replays with late answers
 }
 
@@ -110,10 +110,10 @@ func (c tallied) String() string {
 // verdict or objective may improve.
 //
 // Each run is recorded. A replay runs the load generators again with the recorded transactions and replaced answers. It
-// passes their reports to the estimator and the judge. So the replay has the same population as the run. A replay with
-// the original answers must yield the same document, byte for byte. A second simulation with replaced answers covers
-// the whole path, including the database. Its percentiles are compared only if the clients sent the same transactions
-// at the same times.
+// passes their reports to the estimator and the judge. So the replay sends the same transactions at the same times as
+// the run. A replay with the original answers must yield the same document, byte for byte. A second simulation with
+// replaced answers covers the whole path, including the database. Its percentiles are compared only if the clients sent
+// the same transactions at the same times.
 //
 // GEOBENCH_METAMORPHIC=N uses N seeds of all workloads. Without it, the test uses one seed of the simplest workload.
 func TestNoFigureImproves(t *testing.T) {

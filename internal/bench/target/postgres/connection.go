@@ -140,8 +140,8 @@ type statement struct {
 	c     *connection
 	ctx   context.Context
 	began bool
-	// waiting has the queued statements, or is nil if there are none. rows has the function that receives each
-	// statement's rows; an entry is nil if the statement returns none.
+	// waiting holds the queued statements; nil if there are none. rows holds, for each queued statement, the function
+	// that receives its rows; nil if the statement returns none.
 	waiting *pgconn.Batch
 	rows    []func(values [][]byte) bool
 	values  [][]byte // parameters of the next statement; reused

@@ -16,7 +16,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload/sqlform"
 )
 
-// transactions are the transactions of all workloads that have a form.
+// transactions are the transactions for which workloads provide their own SQL.
 var transactions = catalog.Transactions()
 
 // formSettings adds the settings of clients' connections that run SQL transactions. They make plans look up rows by key

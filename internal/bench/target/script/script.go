@@ -3,9 +3,9 @@
 // allows in that order is therefore reproducible, as in Hermitage (M. Kleppmann 2014).
 //
 // A statement may have to wait for another transaction, whose next statement follows later in the script. The script
-// queries the database whether a statement waits, because the duration does not prove it. If the statement waits, the
-// script continues with the other sessions. The remaining statements of the waiting transaction follow once the waiting
-// statement is answered.
+// asks the database whether a statement is waiting, because a slow statement is not necessarily a waiting one. If the
+// statement is waiting, the script continues with the other sessions. The remaining statements of the waiting
+// transaction follow once the waiting statement is answered.
 //
 // The script's clock advances by a millisecond per statement. In the recorded times, transaction A is answered before
 // transaction B is sent if and only if this was so in the script.

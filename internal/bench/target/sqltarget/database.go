@@ -80,8 +80,9 @@ func Open[C Conn](ctx context.Context, t *geo.Topology, s Server, o Options, d D
 	return db, nil
 }
 
-// Join returns the target of a region's clients and the round-trip time to their endpoint. Another process has opened
-// the database with the same session. Join creates nothing in the database. It returns errors like Open.
+// Join returns the target of a region's clients and the round-trip time to their endpoint. Another process must already
+// have opened the database with the same session. Join creates nothing in the database. Errors are as described for
+// Open.
 func Join[C Conn](ctx context.Context, t *geo.Topology, s Server, o Options, d Dialect[C], session string, region geo.Region) (target.Target, time.Duration, error) {
 	db := newDatabase(t, s, o, d, session)
 	ctx, cancel := context.WithTimeout(ctx, ConnectWithin+Silence)

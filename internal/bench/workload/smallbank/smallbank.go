@@ -230,8 +230,8 @@ func KeyName(k txn.Key) string {
 	return k.String()
 }
 
-// Audit sums all balances and counts rows. An account row with another customer's name, and a damaged row, each count
-// -1.
+// Audit sums all balances and counts rows. An account row with another customer's name counts as -1, and so does a
+// damaged row.
 func (s *SmallBank) Audit(rows workload.Rows) map[string]int64 {
 	var total, n int64
 	rows.Each(func(k txn.Key, value []byte) {

@@ -99,7 +99,7 @@ func rowsOf(partition, value uint64) (rows []store.Row) {
 	return rows
 }
 
-// give delivers the rows as of a place, all with the given value.
+// give delivers a state transfer with the rows as of the given place in the order. All rows have the given value.
 func (s *standing) give(place, value uint64) {
 	data := statetransfer.AppendRows(append(codec.AppendUvarint(nil, place), 77), rowsOf(uint64(s.self)%2, value))
 	o := statetransfer.NewOutgoing(data, 0)

@@ -47,8 +47,8 @@ type Config struct {
 	LockOnly bool
 	// Reorderable is the field of deterministic.Config.
 	Reorderable bool
-	// MergeOnArrival selects a faulty variant, for tests. A copy then orders a multi-home transaction in all its
-	// homes when the part with the transaction arrives, regardless of the other homes' logs.
+	// MergeOnArrival selects a faulty variant, for tests. A node then orders a multi-home transaction in all its homes as
+	// soon as the part with the transaction arrives. It does not wait for the parts in the other homes' logs.
 	MergeOnArrival bool
 	// HomeOnly stores rows only in their home regions. A region then reads only its own log, and a multi-home transaction
 	// has participants in all its homes.

@@ -26,7 +26,7 @@ type logs struct {
 	// kept is the size in bytes of the committed batches that other replicas may still request.
 	kept     int
 	passedOn int64
-	// keepBytes bounds kept, and keepCuts bounds the number of cuts.
+	// keepBytes bounds kept, and keepCuts bounds the number of cuts that are kept.
 	keepBytes, keepCuts int
 	arrivals            map[*Batch]int32 // arrival order of batches; used only by a faulty variant
 }

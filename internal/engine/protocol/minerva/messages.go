@@ -367,7 +367,7 @@ func (m *Followed) String() string {
 	return fmt.Sprintf("has sent its log up to batch %s of %s", numbered(m.Number), numbered(m.Last))
 }
 
-// numbered formats a number, together with its incarnation unless that is 0.
+// numbered formats the number of a batch or transaction, preceded by its incarnation unless that is 0.
 func numbered(number uint64) string {
 	if i := protocol.IncarnationOf(number); i > 0 {
 		return fmt.Sprintf("%d.%d", i, number-protocol.NumbersBefore(i))

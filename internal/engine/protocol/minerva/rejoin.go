@@ -195,8 +195,8 @@ func (j *rejoin) later() {
 	j.r.env.After(j.r.longest+fetchAfter, protocol.Timer{Kind: joinTimer})
 }
 
-// ask requests rows from the next replica, unless a transfer is in progress. It makes no request until this replica
-// will receive all later cuts, because rows are useless without them.
+// ask requests rows from the next replica, unless a transfer is in progress. It does so only once this replica is
+// certain to receive all later cuts, because rows are useless without them.
 func (j *rejoin) ask() {
 	if j.joined {
 		return

@@ -495,7 +495,8 @@ func (e *decision) apply(m *membership) bool {
 	return true
 }
 
-// closedSelf handles the decision about this server, which also cancels this server's sponsorship of another server.
+// closedSelf handles the decision that closes this server. It cancels this server's sponsorship of another server. Of
+// this server's unfinished functors, only the survivors count as written.
 func (m *membership) closedSelf(survivors []Functor) {
 	m.sponsored = nil
 	m.r.writes.decided(survivors)

@@ -134,7 +134,7 @@ func TestHomeOnlyAnswers(t *testing.T) {
 	protocoltest.HomeOnlyAnswers(t, slog.Engine)
 }
 
-// All guarantees hold if nodes ask other partitions for the homes of their rows.
+// All guarantees hold if nodes look up the homes of another partition's rows at that partition.
 func TestMasters(t *testing.T) {
 	protocoltest.Masters(t, slog.Engine)
 }

@@ -36,8 +36,9 @@ func newClient(t *testing.T, phase phase, open pending, sent uint64) (*client, *
 	return c, x, p
 }
 
-// Reads, validations and refusals of a leaseholder count only in the term of the last request. The next leaseholder
-// receives a separate request, and may answer differently. A decided transaction ignores refusals.
+// A coordinator accepts a leaseholder's rows, validations and refusals only if they have the term of its last request.
+// The leaseholder of a later term receives its own request, and may answer differently. Once a transaction is decided,
+// refusals are ignored.
 func TestAnswersOfAnotherTerm(t *testing.T) {
 	rows := []raftgroup.Found{{{Value: make([]byte, 8)}}}
 	for term, want := range map[uint64]bool{5: false, 6: true} {

@@ -16,8 +16,9 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// SeekDB is the environment variable with the path of seekdb, a single-machine server of the same vendor with
-// OceanBase's kernel (hack/seekdb.sh). Tests are skipped if it is not set.
+// SeekDB is the name of the environment variable with the path of seekdb (hack/seekdb.sh). seekdb is a single-machine
+// server from OceanBase's vendor that uses OceanBase's kernel. Tests that need it are skipped if the variable is not
+// set.
 const SeekDB = "GEOBENCH_SEEKDB"
 
 // oceanBaseReadyWithin is longer than MariaDB's timeout, because the server first creates its tables and files.
