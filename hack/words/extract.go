@@ -154,8 +154,8 @@ var (
 // generated reports whether a Go file states that it is generated.
 func generated(body []byte) bool { return generatedLine.Match(body[:min(len(body), 1000)]) }
 
-// directive reports whether a trimmed line of a Go file is a directive for the compiler or a tool. Examples are
-// go:build, nolint and +kubebuilder.
+// directive reports whether a trimmed line of a Go file is a directive for the compiler or a tool. Examples are build
+// constraints, nolint comments and markers of kubebuilder.
 func directive(line string) bool { return directiveLine.MatchString(line) }
 
 // goComments returns the comments of a Go file.
