@@ -25,6 +25,7 @@ type realDatabase struct {
 	proxies  []*postgrestest.Proxy // by region of the clients
 	servers  []realServer
 	down     []bool // by server
+	stops    int    // number of times that a server was stopped
 }
 
 // realServer is a server process. stop and start are called in turn.
@@ -58,6 +59,7 @@ func (d *realDatabase) apply(c *fault.Conditions) {
 		case down && !d.down[s]:
 			d.servers[s].stop()
 			d.down[s] = true
+			d.stops++
 		case !down && d.down[s]:
 			d.servers[s].start()
 			d.down[s] = false
@@ -141,9 +143,16 @@ func (d *realDatabase) play(t *testing.T, seed uint64) {
 		}
 	}
 	for _, l := range timeline.Lives {
-		if l.Problem != "" {
-			t.Errorf("seed %d: fault %s: %s", seed, l.Fault.Name, l.Problem)
+		if l.Problem != "" || l.Injected == nil || l.Recovered == nil {
+			t.Errorf("seed %d: fault %s was not injected and removed: %q", seed, l.Fault.Name, l.Problem)
 		}
+		// Overlapping shutdowns stop a server once. With a single server, a shutdown in another region has no effect.
+		if l.Fault.Kind == fault.NodeShutdown && d.stops == 0 && len(d.servers) == len(d.proxies) {
+			t.Errorf("seed %d: fault %s stopped no server", seed, l.Fault.Name)
+		}
+	}
+	if slices.Contains(d.down, true) {
+		t.Errorf("seed %d: servers %v are still down", seed, d.down)
 	}
 }
 
