@@ -213,12 +213,12 @@ changelog: ## Move the entries of docs/changes into CHANGELOG.md as the section 
 	go run ./hack/changelog release "$(VERSION)"
 
 .PHONY: generate
-generate: ## Generate deepcopy functions, CRDs, RBAC, dashboards, the chart's copies of them, and reference docs
+generate: ## Generate deepcopy functions, encodings of messages, CRDs, RBAC, dashboards, the chart's copies of them, and reference docs
 	hack/generate.sh
 
 .PHONY: check-generate
 check-generate: generate ## Fail when generated files are not committed
-	git diff --exit-code -- api config charts dashboards docs || (echo "generated files differ: commit what 'make generate' wrote" >&2; exit 1)
+	git diff --exit-code -- api config charts dashboards docs internal || (echo "generated files differ: commit what 'make generate' wrote" >&2; exit 1)
 
 ##@ Release it
 .PHONY: sbom

@@ -400,6 +400,25 @@ func (r *Reader) UvarintMax(limit uint64) uint64 {
 	return v
 }
 
+// UvarintIn decodes a varint and rejects values below first and above last.
+func (r *Reader) UvarintIn(first, last uint64) uint64 {
+	v := r.UvarintMax(last)
+	if r.err == nil && v < first {
+		r.fail(fmt.Errorf("%d is less than %d", v, first))
+		return 0
+	}
+	return v
+}
+
+// ReadEnum reads a byte and rejects values outside the enumeration from first to last.
+func ReadEnum[T ~uint8](r *Reader, first, last T) T {
+	v := T(r.Uint8())
+	if r.err == nil && (v < first || v > last) {
+		r.fail(fmt.Errorf("%d is not a %T", uint8(v), v))
+	}
+	return v
+}
+
 // Count decodes the number of the following elements, each of at least size bytes. It rejects a number that cannot fit
 // into the remaining body, so that a decoder may allocate that number of elements.
 func (r *Reader) Count(size int) int {

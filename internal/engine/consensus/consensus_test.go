@@ -81,7 +81,7 @@ func newClusterOver(delays [][]float64, seed uint64, config consensus.Config) *c
 			c.members[pc.Self] = m
 			return m
 		},
-		Decode: func(_ uint8, body []byte, _ *txn.Registry) (protocol.Message, error) { return consensus.Decode(body) },
+		Decode: protocol.Decode("consensus", consensus.Decode),
 	}
 	c.Sim = sim.New(sim.Config{
 		Topology: simload.Topology(1, 1, delays), Engine: engine, Procedures: simload.Procedures, Seed: seed, CheckCodec: true,
@@ -581,7 +581,7 @@ func TestNewRefusesStrangers(t *testing.T) {
 func FuzzReceive(f *testing.F) {
 	f.Add([]byte{8, 3, 24, 2})
 	f.Fuzz(func(t *testing.T, body []byte) {
-		m, err := consensus.Decode(body)
+		m, _, err := consensus.Decode(consensus.Kind, body, nil)
 		if err != nil {
 			return
 		}

@@ -5,6 +5,10 @@ import (
 
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/geobench/geobench/internal/base/codec"
+	"github.com/geobench/geobench/internal/base/txn"
+	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
 // Kind is the message kind of all consensus traffic.
@@ -29,13 +33,24 @@ func (m *Message) AppendTo(b []byte) []byte { return append(b, m.Body...) }
 // String returns the type of the Raft message.
 func (m *Message) String() string { return "raft " + m.Type.String() }
 
-// Decode decodes a Message. The result aliases body.
-func Decode(body []byte) (*Message, error) {
+// ReadMessage decodes a Message, which takes the rest of the input. The result aliases the input.
+func ReadMessage(r *codec.Reader) *Message {
+	body := r.Take(uint64(r.Len()))
 	var msg raftpb.Message
 	if err := proto.Unmarshal(body, &msg); err != nil {
-		return nil, fmt.Errorf("raft message: %w", err)
+		r.Fail(fmt.Errorf("raft message: %w", err))
 	}
-	return &Message{Body: body, Type: msg.GetType()}, nil
+	return &Message{Body: body, Type: msg.GetType()}
+}
+
+// Decode is a protocol.Decoder for messages of Kind.
+func Decode(kind uint8, body []byte, _ *txn.Registry) (m protocol.Message, known bool, err error) {
+	if kind != Kind {
+		return nil, false, nil
+	}
+	r := codec.NewReader(body)
+	m = ReadMessage(&r)
+	return m, true, r.Done()
 }
 
 // quiet discards Raft's log output. Fatal and Panic panic with their message.

@@ -40,7 +40,8 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// Message is a message between replicas. Its methods have no side effects.
+// Message is a message between replicas. Its methods have no side effects; make generate writes them from the fields of
+// the message (docs/dev/engine.md).
 type Message interface {
 	// Kind is the number of the message type within its engine, from 1. Numbers from 230 on are reserved for shared
 	// building blocks.

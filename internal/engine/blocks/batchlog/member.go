@@ -132,7 +132,8 @@ func (m *member) flush() {
 		return
 	}
 	m.last, m.proposed = m.l.c.Env.Now(), true
-	entry := appendEntries(make([]byte, 0, sizeEntries(m.requests)), m.requests)
+	requests := batches{m.requests}
+	entry := requests.appendTo(make([]byte, 0, requests.size()))
 	m.requests = m.requests[:0]
 	// If the proposal is refused or lost, the sequencers repeat their requests when the next leader announces itself.
 	m.group.Propose(entry)
@@ -143,7 +144,9 @@ func (m *member) apply(entry []byte) {
 	r := codec.NewReader(entry)
 	first := m.count
 	var accepted []Ordered
-	for _, o := range readEntries(&r) {
+	var requests batches
+	requests.read(&r)
+	for _, o := range requests.list {
 		s := m.l.slot(o.Batch.Sequencer)
 		_, stream := o.Stream()
 		// A sequencer's batch must have the sequencer's next number. Void entries and stream entries may skip numbers,
@@ -234,7 +237,7 @@ func (m *member) snapshot() []byte {
 	for _, n := range m.next {
 		b = codec.AppendUvarint(b, n)
 	}
-	return appendEntries(b, m.recent)
+	return (&batches{m.recent}).appendTo(b)
 }
 
 func (m *member) restore(data []byte) {
@@ -243,5 +246,7 @@ func (m *member) restore(data []byte) {
 	for i := range m.next {
 		m.next[i] = r.Uvarint()
 	}
-	m.recent = readEntries(&r)
+	var recent batches
+	recent.read(&r)
+	m.recent = recent.list
 }

@@ -29,11 +29,11 @@ func sampleMessages() map[string]protocol.Message {
 	}
 }
 
-func TestCodec(t *testing.T) { protocoltest.Codec(t, sampleMessages(), Decode) }
+func TestCodec(t *testing.T) { protocoltest.Codec(t, sampleMessages(), protocoltest.Of(Decode, nil)) }
 
 func FuzzDecode(f *testing.F) {
 	f.Add(uint8(consensus.Kind), []byte{8, byte(raftpb.MsgApp)})
-	protocoltest.FuzzCodec(f, sampleMessages(), Decode)
+	protocoltest.FuzzCodec(f, sampleMessages(), protocoltest.Of(Decode, nil))
 }
 
 func ExampleSet() {

@@ -4,10 +4,12 @@ import "slices"
 
 // Vertex is a transaction in the waits-for graph of a partition. All its parts for this partition have arrived, so it
 // will not wait for further transactions here.
+//
+//codec:part
 type Vertex struct {
 	Place
 	// Participants is the number of partitions that the transaction accesses.
-	Participants int
+	Participants int `codec:"max=math.MaxUint16"`
 	// After holds the transactions directly ahead of this transaction in the queues. For a writer, these are the readers
 	// back to the nearest writer or, if there are none, the nearest writer. For a reader, it is the nearest writer. The
 	// transaction also waits for everything that the transactions in After wait for. That may not be known yet, because

@@ -3,7 +3,6 @@ package deterministic
 import (
 	"cmp"
 	"fmt"
-	"math"
 
 	"github.com/geobench/geobench/internal/base/codec"
 	"github.com/geobench/geobench/internal/base/geo"
@@ -180,15 +179,20 @@ func (m *Reads) String() string {
 // maxValues bounds the number of values per transaction that a decoder accepts.
 const maxValues = 1 << 24
 
-func decodeReads(body []byte) (*Reads, error) {
-	r := codec.NewReader(body)
+// ReadReads decodes the output of Reads.AppendTo.
+func ReadReads(r *codec.Reader) *Reads {
 	m := &Reads{}
+	m.read(r)
+	return m
+}
+
+func (m *Reads) read(r *codec.Reader) {
 	total := uint64(0)
 	// Each read takes at least three bytes: two for its place and one for its shape.
 	if n := r.Count(3); n > 0 {
 		m.Reads = make([]Read, n)
 		for i := range m.Reads {
-			at := ReadPlace(&r)
+			at := ReadPlace(r)
 			// With this bound, the sum of the counts below cannot overflow.
 			shape := r.UvarintMax(4*maxValues + 3)
 			m.Reads[i] = Read{at, int(shape >> 2), shape&1 != 0, shape&2 != 0}
@@ -204,10 +208,9 @@ func decodeReads(body []byte) (*Reads, error) {
 	if n > 0 {
 		m.Values = make([]Value, n)
 		for i := range m.Values {
-			m.Values[i] = readValue(&r)
+			m.Values[i] = readValue(r)
 		}
 	}
-	return m, r.Done()
 }
 
 func readValue(r *codec.Reader) Value {
@@ -227,45 +230,12 @@ func readValue(r *codec.Reader) Value {
 // Answers carries outcomes to the node where the clients wait, if that node does not run the transactions itself.
 type Answers struct{ Outcomes []txn.Outcome }
 
-// Kind implements protocol.Message.
-func (m *Answers) Kind() uint8 { return KindAnswers }
-
-// Size implements protocol.Message.
-func (m *Answers) Size() int {
-	n := codec.SizeUvarint(uint64(len(m.Outcomes)))
-	for i := range m.Outcomes {
-		n += codec.SizeOutcome(&m.Outcomes[i])
-	}
-	return n
-}
-
-// AppendTo implements protocol.Message.
-func (m *Answers) AppendTo(b []byte) []byte {
-	b = codec.AppendUvarint(b, uint64(len(m.Outcomes)))
-	for i := range m.Outcomes {
-		b = codec.AppendOutcome(b, &m.Outcomes[i])
-	}
-	return b
-}
-
 func (m *Answers) String() string {
 	s := "answers:"
 	for _, o := range m.Outcomes {
 		s += fmt.Sprintf(" t%v %v", o.ID, o.Status)
 	}
 	return s
-}
-
-func decodeAnswers(body []byte) (*Answers, error) {
-	r := codec.NewReader(body)
-	m := &Answers{}
-	if n := r.Count(codec.MinOutcome); n > 0 {
-		m.Outcomes = make([]txn.Outcome, n)
-		for i := range m.Outcomes {
-			r.Outcome(&m.Outcomes[i])
-		}
-	}
-	return m, r.Done()
 }
 
 // Passed lists the marks that the sender has passed: see Resets.
@@ -277,27 +247,6 @@ type PassedMark struct {
 	Incarnation uint32
 }
 
-// Kind implements protocol.Message.
-func (m *Passed) Kind() uint8 { return KindPassed }
-
-// Size implements protocol.Message.
-func (m *Passed) Size() int {
-	n := codec.SizeUvarint(uint64(len(m.Marks)))
-	for _, p := range m.Marks {
-		n += codec.SizeUvarint(uint64(p.Node)) + codec.SizeUvarint(uint64(p.Incarnation))
-	}
-	return n
-}
-
-// AppendTo implements protocol.Message.
-func (m *Passed) AppendTo(b []byte) []byte {
-	b = codec.AppendUvarint(b, uint64(len(m.Marks)))
-	for _, p := range m.Marks {
-		b = codec.AppendUvarint(codec.AppendUvarint(b, uint64(p.Node)), uint64(p.Incarnation))
-	}
-	return b
-}
-
 func (m *Passed) String() string {
 	s := "passed the marks of"
 	for _, p := range m.Marks {
@@ -306,82 +255,7 @@ func (m *Passed) String() string {
 	return s
 }
 
-func decodePassed(body []byte) (*Passed, error) {
-	r := codec.NewReader(body)
-	m := &Passed{}
-	if n := r.Count(2); n > 0 {
-		m.Marks = make([]PassedMark, n)
-	}
-	for i := range m.Marks {
-		m.Marks[i] = PassedMark{geo.NodeID(r.UvarintMax(1<<16 - 1)), uint32(r.UvarintMax(math.MaxUint32))}
-	}
-	return m, r.Done()
-}
-
-// Decode decodes the package's messages. known is false if the kind belongs to another package.
-func Decode(kind uint8, body []byte) (m protocol.Message, known bool, err error) {
-	switch kind {
-	case KindReads:
-		m, err = decodeReads(body)
-	case KindAnswers:
-		m, err = decodeAnswers(body)
-	case KindPassed:
-		m, err = decodePassed(body)
-	default:
-		return nil, false, nil
-	}
-	if err != nil {
-		return nil, true, err
-	}
-	return m, true, nil
-}
-
-// TxnArena decodes many transactions with few allocations: a single allocation for all transactions, and a few for
-// their accesses.
-type TxnArena struct {
-	procs    *txn.Registry
-	txns     []txn.Transaction
-	accesses []txn.Access
-}
-
-// NewTxnArena returns an arena for n transactions.
-func NewTxnArena(procs *txn.Registry, n int) TxnArena {
-	return TxnArena{procs: procs, txns: make([]txn.Transaction, n)}
-}
-
-// Next returns the next free transaction. It panics after n calls.
-func (m *TxnArena) Next() *txn.Transaction {
-	t := &m.txns[0]
-	m.txns = m.txns[1:]
-	return t
-}
-
-// Transaction decodes and prepares a transaction.
-func (m *TxnArena) Transaction(r *codec.Reader) (*txn.Transaction, error) {
-	left := len(m.txns)
-	t := m.Next()
-	r.Transaction(t)
-	if r.Err() != nil {
-		return nil, r.Err()
-	}
-	// The message contains the footprint that a reconnaissance has found, so Prepare need not derive accesses.
-	if t.Found {
-		return t, m.procs.Prepare(t)
-	}
-	if cap(m.accesses)-len(m.accesses) < 16 {
-		m.accesses = make([]txn.Access, 0, max(16, min(16*left, 512)))
-	}
-	// Prepare appends to the remaining memory of the buffer, so it usually does not allocate.
-	t.Accesses = m.accesses[len(m.accesses):len(m.accesses):cap(m.accesses)]
-	if err := m.procs.Prepare(t); err != nil {
-		return nil, err
-	}
-	// Reserve the memory that Prepare has used. If the capacity was too small, Prepare has allocated its own memory, and
-	// the buffer is unchanged.
-	if used := len(m.accesses) + len(t.Accesses); used <= cap(m.accesses) {
-		m.accesses = m.accesses[:used]
-	}
-	// An append to these accesses must not overwrite the next transaction's accesses, so limit the capacity.
-	t.Accesses = t.Accesses[:len(t.Accesses):len(t.Accesses)]
-	return t, nil
+// Decode is a protocol.Decoder for the messages of this package.
+func Decode(kind uint8, body []byte, procs *txn.Registry) (m protocol.Message, known bool, err error) {
+	return decodeMessage(kind, body, procs)
 }

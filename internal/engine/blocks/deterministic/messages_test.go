@@ -23,9 +23,9 @@ func sampleMessages() map[string]protocol.Message {
 	}
 }
 
-func TestCodec(t *testing.T) { protocoltest.Codec(t, sampleMessages(), Decode) }
+func TestCodec(t *testing.T) { protocoltest.Codec(t, sampleMessages(), protocoltest.Of(Decode, nil)) }
 
 func FuzzDecode(f *testing.F) {
 	f.Add(uint8(KindReads), []byte{1, 1, 1, 2, 1, 2})
-	protocoltest.FuzzCodec(f, sampleMessages(), Decode)
+	protocoltest.FuzzCodec(f, sampleMessages(), protocoltest.Of(Decode, nil))
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/geobench/geobench/internal/base/codec"
 	"github.com/geobench/geobench/internal/base/geo"
 	"github.com/geobench/geobench/internal/base/txn"
 	"github.com/geobench/geobench/internal/engine/blocks/deterministic"
@@ -229,26 +228,8 @@ type Ask struct{ Questions []Question }
 // Question asks for the homes of the rows of one attempt of a transaction.
 type Question struct {
 	ID      txn.ID
-	Attempt uint64
+	Attempt uint64 `codec:"max=math.MaxUint32"`
 	Keys    []txn.Key
-}
-
-// Kind implements protocol.Message.
-func (m *Ask) Kind() uint8 { return KindAsk }
-
-// Size implements protocol.Message.
-func (m *Ask) Size() int { return sizeList(m.Questions, (*Question).size) }
-
-func (q *Question) size() int {
-	return sizeAttempt(q.ID, q.Attempt) + sizeList(q.Keys, func(k *txn.Key) int { return codec.SizeString(string(*k)) })
-}
-
-// AppendTo implements protocol.Message.
-func (m *Ask) AppendTo(b []byte) []byte { return appendList(b, m.Questions, (*Question).appendTo) }
-
-func (q *Question) appendTo(b []byte) []byte {
-	b = appendAttempt(b, q.ID, q.Attempt)
-	return appendList(b, q.Keys, func(k *txn.Key, b []byte) []byte { return codec.AppendString(b, string(*k)) })
 }
 
 func (m *Ask) String() string {
@@ -259,23 +240,13 @@ func (m *Ask) String() string {
 	return s
 }
 
-func decodeAsk(body []byte) (*Ask, error) {
-	r := codec.NewReader(body)
-	m := &Ask{Questions: readList(&r, 4, func(r *codec.Reader) (q Question) {
-		q.ID, q.Attempt = readAttempt(r)
-		q.Keys = readList(r, 1, (*codec.Reader).Key)
-		return q
-	})}
-	return m, r.Done()
-}
-
 // Told answers an Ask.
 type Told struct{ Answers []Answer }
 
 // Answer carries the homes of the rows in a Question, in the same order.
 type Answer struct {
 	ID      txn.ID
-	Attempt uint64
+	Attempt uint64 `codec:"max=math.MaxUint32"`
 	Masters []Master
 }
 
@@ -283,27 +254,6 @@ type Answer struct {
 type Master struct {
 	Home  geo.Region
 	Count uint64
-}
-
-// Kind implements protocol.Message.
-func (m *Told) Kind() uint8 { return KindTold }
-
-// Size implements protocol.Message.
-func (m *Told) Size() int { return sizeList(m.Answers, (*Answer).size) }
-
-func (a *Answer) size() int {
-	return sizeAttempt(a.ID, a.Attempt) +
-		sizeList(a.Masters, func(h *Master) int { return codec.SizeUvarint(uint64(h.Home)) + codec.SizeUvarint(h.Count) })
-}
-
-// AppendTo implements protocol.Message.
-func (m *Told) AppendTo(b []byte) []byte { return appendList(b, m.Answers, (*Answer).appendTo) }
-
-func (a *Answer) appendTo(b []byte) []byte {
-	b = appendAttempt(b, a.ID, a.Attempt)
-	return appendList(b, a.Masters, func(h *Master, b []byte) []byte {
-		return codec.AppendUvarint(codec.AppendUvarint(b, uint64(h.Home)), h.Count)
-	})
 }
 
 func (m *Told) String() string {
@@ -319,52 +269,3 @@ func (m *Told) String() string {
 	}
 	return s
 }
-
-func decodeTold(body []byte) (*Told, error) {
-	r := codec.NewReader(body)
-	m := &Told{Answers: readList(&r, 4, func(r *codec.Reader) (a Answer) {
-		a.ID, a.Attempt = readAttempt(r)
-		a.Masters = readList(r, 2, func(r *codec.Reader) Master {
-			return Master{Home: geo.Region(r.UvarintMax(1<<16 - 1)), Count: r.Uvarint()}
-		})
-		return a
-	})}
-	return m, r.Done()
-}
-
-// Lists are encoded with their length first, attempts of transactions as an ID and a number.
-
-func sizeList[T any](list []T, size func(*T) int) int {
-	n := codec.SizeUvarint(uint64(len(list)))
-	for i := range list {
-		n += size(&list[i])
-	}
-	return n
-}
-
-func appendList[T any](b []byte, list []T, appendTo func(x *T, b []byte) []byte) []byte {
-	b = codec.AppendUvarint(b, uint64(len(list)))
-	for i := range list {
-		b = appendTo(&list[i], b)
-	}
-	return b
-}
-
-// readList decodes a list of elements with a minimum size of least bytes. It returns nil for an empty list.
-func readList[T any](r *codec.Reader, least int, read func(r *codec.Reader) T) (list []T) {
-	if n := r.Count(least); n > 0 {
-		list = make([]T, n)
-	}
-	for i := range list {
-		list[i] = read(r)
-	}
-	return list
-}
-
-func sizeAttempt(id txn.ID, attempt uint64) int { return codec.SizeID(id) + codec.SizeUvarint(attempt) }
-
-func appendAttempt(b []byte, id txn.ID, attempt uint64) []byte {
-	return codec.AppendUvarint(codec.AppendID(b, id), attempt)
-}
-
-func readAttempt(r *codec.Reader) (txn.ID, uint64) { return r.ID(), r.UvarintMax(1<<32 - 1) }

@@ -173,7 +173,7 @@ func appendLocks(b []byte, t *txn.Transaction) []byte {
 // minEntry is the minimum size of an entry in bytes, for an entry with LockOnly.
 const minEntry = 5
 
-func readEntry(r *codec.Reader, room *deterministic.TxnArena) (e Entry, err error) {
+func readEntry(r *codec.Reader, txns *codec.TxnArena) (e Entry) {
 	flags := r.Uint8()
 	e.Part, e.LockOnly = flags&flagPart != 0, flags&flagLockOnly != 0
 	e.Coordinator = geo.NodeID(r.UvarintMax(1<<16 - 1))
@@ -185,22 +185,21 @@ func readEntry(r *codec.Reader, room *deterministic.TxnArena) (e Entry, err erro
 		r.Fail(fmt.Errorf("%d is not the kind of an entry", flags))
 	}
 	if !e.LockOnly {
-		e.Txn, err = room.Transaction(r)
+		e.Txn = txns.Transaction(r)
 	} else {
-		e.Txn, err = readLocks(r, room)
+		e.Txn = readLocks(r, txns)
 	}
-	if err == nil && e.Remaster && len(e.Txn.Accesses) != 1 {
-		err = fmt.Errorf("%d rows move at once", len(e.Txn.Accesses))
-		r.Fail(err)
+	if r.Err() == nil && e.Remaster && len(e.Txn.Accesses) != 1 {
+		r.Fail(fmt.Errorf("%d rows move at once", len(e.Txn.Accesses)))
 	}
-	return e, err
+	return e
 }
 
-func readLocks(r *codec.Reader, room *deterministic.TxnArena) (*txn.Transaction, error) {
-	t := room.Next()
+func readLocks(r *codec.Reader, txns *codec.TxnArena) *txn.Transaction {
+	t := txns.Next()
 	t.ID = r.ID()
 	t.Accesses = r.Accesses(nil)
-	return t, r.Err()
+	return t
 }
 
 // Batch carries a reader's part of a batch. It is sent by the batch's sequencer.
@@ -256,21 +255,18 @@ func (m *Batch) String() string {
 	return s
 }
 
-func decodeBatch(body []byte, procs *txn.Registry) (*Batch, error) {
-	r := codec.NewReader(body)
-	m := &Batch{Log: r.Uvarint(), Number: r.Uvarint(), size: len(body)}
-	n := r.Count(minEntry)
-	if n > 0 {
+func (m *Batch) read(r *codec.Reader, txns *codec.TxnArena) {
+	m.size = r.Len() // a batch is the last part of its message
+	m.Log, m.Number = r.Uvarint(), r.Uvarint()
+	if n := r.Count(minEntry); n > 0 {
 		m.Entries = make([]Entry, n)
+		txns.Reserve(n)
 	}
-	room := deterministic.NewTxnArena(procs, n)
 	for i := range m.Entries {
-		var err error
-		if m.Entries[i], err = readEntry(&r, &room); err != nil {
-			return nil, err
+		if m.Entries[i] = readEntry(r, txns); r.Err() != nil {
+			return
 		}
 	}
-	return m, r.Done()
 }
 
 // Copy carries a batch with a position from one reader to another reader of the same group that lacks it.
@@ -279,33 +275,7 @@ type Copy struct {
 	*Batch
 }
 
-// Kind implements protocol.Message.
-func (m *Copy) Kind() uint8 { return KindCopy }
-
-// Size implements protocol.Message.
-func (m *Copy) Size() int { return codec.SizeUvarint(uint64(m.Sequencer)) + m.Batch.Size() }
-
-// AppendTo implements protocol.Message.
-func (m *Copy) AppendTo(b []byte) []byte {
-	return m.Batch.AppendTo(codec.AppendUvarint(b, uint64(m.Sequencer)))
-}
-
 func (m *Copy) String() string { return fmt.Sprintf("of node %d: %v", m.Sequencer, m.Batch) }
-
-func decodeCopy(body []byte, procs *txn.Registry) (*Copy, error) {
-	r := codec.NewReader(body)
-	sequencer := geo.NodeID(r.UvarintMax(1<<16 - 1))
-	// After an error, the start of the batch in the body is unknown.
-	if r.Err() != nil {
-		return nil, r.Err()
-	}
-	// The reader accepts only the shortest encoding of a number, so its size is known.
-	m, err := decodeBatch(body[codec.SizeUvarint(uint64(sequencer)):], procs)
-	if err != nil {
-		return nil, err
-	}
-	return &Copy{sequencer, m}, nil
-}
 
 // OfLog carries a consensus message of a log's group. A node may be a member of several groups.
 type OfLog struct {
@@ -313,31 +283,7 @@ type OfLog struct {
 	*consensus.Message
 }
 
-// Kind implements protocol.Message.
-func (m *OfLog) Kind() uint8 { return KindOfLog }
-
-// Size implements protocol.Message.
-func (m *OfLog) Size() int { return codec.SizeUvarint(m.Log) + m.Message.Size() }
-
-// AppendTo implements protocol.Message.
-func (m *OfLog) AppendTo(b []byte) []byte {
-	return m.Message.AppendTo(codec.AppendUvarint(b, m.Log))
-}
-
 func (m *OfLog) String() string { return fmt.Sprintf("%v of log %d", m.Message, m.Log) }
-
-func decodeOfLog(body []byte) (*OfLog, error) {
-	r := codec.NewReader(body)
-	log := r.Uvarint()
-	if r.Err() != nil {
-		return nil, r.Err()
-	}
-	m, err := consensus.Decode(body[codec.SizeUvarint(log):])
-	if err != nil {
-		return nil, err
-	}
-	return &OfLog{log, m}, nil
-}
 
 // ReadsSince carries the reads of a node in a copy that restarted at the cut at place Since-1.
 type ReadsSince struct {
@@ -345,31 +291,7 @@ type ReadsSince struct {
 	*deterministic.Reads
 }
 
-// Kind implements protocol.Message.
-func (m *ReadsSince) Kind() uint8 { return KindReadsSince }
-
-// Size implements protocol.Message.
-func (m *ReadsSince) Size() int { return codec.SizeUvarint(m.Since) + m.Reads.Size() }
-
-// AppendTo implements protocol.Message.
-func (m *ReadsSince) AppendTo(b []byte) []byte {
-	return m.Reads.AppendTo(codec.AppendUvarint(b, m.Since))
-}
-
 func (m *ReadsSince) String() string { return fmt.Sprintf("%v since place %d", m.Reads, m.Since) }
-
-func decodeReadsSince(body []byte) (*ReadsSince, error) {
-	r := codec.NewReader(body)
-	since := r.Uvarint()
-	if r.Err() != nil {
-		return nil, r.Err()
-	}
-	m, _, err := deterministic.Decode(deterministic.KindReads, body[codec.SizeUvarint(since):])
-	if err != nil {
-		return nil, err
-	}
-	return &ReadsSince{since, m.(*deterministic.Reads)}, nil
-}
 
 // Forwarded is a transaction, or a part of it, that is forwarded to one of its homes.
 type Forwarded struct {
@@ -446,69 +368,39 @@ func (m *Forward) String() string {
 	return s
 }
 
-func decodeForward(body []byte, procs *txn.Registry) (*Forward, error) {
-	r := codec.NewReader(body)
-	m := &Forward{}
-	n := r.Count(1 + codec.MinTransaction)
-	if n > 0 {
+func (m *Forward) read(r *codec.Reader, txns *codec.TxnArena) {
+	if n := r.Count(1 + codec.MinTransaction); n > 0 {
 		m.Txns = make([]Forwarded, n)
+		txns.Reserve(n)
 	}
-	room := deterministic.NewTxnArena(procs, n)
 	for i := range m.Txns {
 		head := r.Uvarint()
 		f := Forwarded{Part: head&1 != 0, NotBefore: time.Duration(head >> 2)}
 		if head&2 != 0 {
-			f.Placing = readPlacing(&r)
+			f.Placing = readPlacing(r)
 		}
-		var err error
 		if f.Remaster {
-			f.Txn, err = readLocks(&r, &room)
+			f.Txn = readLocks(r, txns)
 		} else {
-			f.Txn, err = room.Transaction(&r)
+			f.Txn = txns.Transaction(r)
 		}
-		if err == nil && f.Remaster && (len(f.Txn.Accesses) != 1 || !f.Part) {
-			err = fmt.Errorf("the move of %d rows is malformed", len(f.Txn.Accesses))
+		if r.Err() == nil && f.Remaster && (len(f.Txn.Accesses) != 1 || !f.Part) {
+			r.Fail(fmt.Errorf("the move of %d rows is malformed", len(f.Txn.Accesses)))
 		}
-		if err != nil {
-			return nil, err
+		if r.Err() != nil {
+			return
 		}
 		m.Txns[i] = f
 	}
-	return m, r.Done()
 }
 
-// Decode decodes the messages of this package and of the packages that it builds on. known is false for other kinds.
+// Decode is a protocol.Decoder for the messages of this package and of the packages that it builds on.
 func Decode(kind uint8, body []byte, procs *txn.Registry) (m protocol.Message, known bool, err error) {
-	switch kind {
-	case KindBatch:
-		m, err = decodeBatch(body, procs)
-	case KindForward:
-		m, err = decodeForward(body, procs)
-	case KindCopy:
-		m, err = decodeCopy(body, procs)
-	case KindOfLog:
-		m, err = decodeOfLog(body)
-	case KindReadsSince:
-		m, err = decodeReadsSince(body)
-	case KindAsk:
-		m, err = decodeAsk(body)
-	case KindTold:
-		m, err = decodeTold(body)
-	default:
-		// The packages use disjoint kinds, so the order of the attempts does not matter.
-		if m, known, err = batchlog.Decode(kind, body); known {
-			return m, known, err
+	// The packages use disjoint kinds, so the order of the decoders does not matter.
+	for _, d := range []protocol.Decoder{decodeMessage, batchlog.Decode, deterministic.Decode, reconnaissance.Decode, statetransfer.Decode} {
+		if m, known, err := d(kind, body, procs); known {
+			return m, true, err
 		}
-		if m, known, err = statetransfer.Decode(kind, body); known {
-			return m, known, err
-		}
-		if m, known, err = reconnaissance.Decode(kind, body); known {
-			return m, known, err
-		}
-		return deterministic.Decode(kind, body)
 	}
-	if err != nil {
-		return nil, true, err
-	}
-	return m, true, nil
+	return nil, false, nil
 }

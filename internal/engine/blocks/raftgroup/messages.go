@@ -13,7 +13,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Message kinds.
+// Message kinds. make generate writes the encodings of their structs.
 const (
 	KindRaft = 245 + iota
 	KindLead
@@ -27,66 +27,23 @@ const (
 
 // Raft carries a consensus message of a group.
 type Raft struct {
-	Group int
+	Group int `codec:"max=MaxShard"`
 	*consensus.Message
-}
-
-// Kind implements protocol.Message.
-func (m *Raft) Kind() uint8 { return KindRaft }
-
-// Size implements protocol.Message.
-func (m *Raft) Size() int { return codec.SizeUvarint(uint64(m.Group)) + m.Message.Size() }
-
-// AppendTo implements protocol.Message.
-func (m *Raft) AppendTo(b []byte) []byte {
-	return m.Message.AppendTo(codec.AppendUvarint(b, uint64(m.Group)))
 }
 
 func (m *Raft) String() string { return fmt.Sprintf("group %d %v", m.Group, m.Message) }
 
 // Lead announces to every node that the sender leads a group from a term on.
 type Lead struct {
-	Group int
+	Group int `codec:"max=MaxShard"`
 	Term  uint64
-}
-
-// Kind implements protocol.Message.
-func (m *Lead) Kind() uint8 { return KindLead }
-
-// Size implements protocol.Message.
-func (m *Lead) Size() int { return codec.SizeUvarint(uint64(m.Group)) + codec.SizeUvarint(m.Term) }
-
-// AppendTo implements protocol.Message.
-func (m *Lead) AppendTo(b []byte) []byte {
-	return codec.AppendUvarint(codec.AppendUvarint(b, uint64(m.Group)), m.Term)
 }
 
 func (m *Lead) String() string { return fmt.Sprintf("leads group %d in term %d", m.Group, m.Term) }
 
-// Decode decodes a message of this package. known is false for a kind of another package.
-func Decode(kind uint8, body []byte) (m protocol.Message, known bool, err error) {
-	r := codec.NewReader(body)
-	switch kind {
-	case KindRaft:
-		group := int(r.UvarintMax(MaxShard))
-		if r.Err() != nil {
-			return nil, true, r.Err()
-		}
-		// The consensus message takes the rest of the body, and its decoder rejects trailing bytes.
-		inner, err := consensus.Decode(body[len(body)-r.Len():])
-		if err != nil {
-			return nil, true, err
-		}
-		return &Raft{group, inner}, true, nil
-	case KindLead:
-		m = &Lead{int(r.UvarintMax(MaxShard)), r.Uvarint()}
-	default:
-		return nil, false, nil
-	}
-	if err := r.Done(); err != nil {
-		return nil, true, err
-	}
-	return m, true, nil
+// Decode is a protocol.Decoder for the messages of this package.
+func Decode(kind uint8, body []byte, procs *txn.Registry) (m protocol.Message, known bool, err error) {
+	return decodeMessage(kind, body, procs)
 }
 
 // Name identifies a transaction of a database by its coordinator and its number there, from 1. A restarted transaction

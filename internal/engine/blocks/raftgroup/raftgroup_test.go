@@ -27,16 +27,16 @@ func raft(t testing.TB) *Raft {
 }
 
 func TestCodec(t *testing.T) {
-	protocoltest.Codec(t, map[string]protocol.Message{"lead": &Lead{7, 3}}, Decode)
+	protocoltest.Codec(t, map[string]protocol.Message{"lead": &Lead{7, 3}}, protocoltest.Of(Decode, nil))
 	m := raft(t) // starts with another Raft message
 	body := m.AppendTo(nil)
-	if got, known, err := Decode(m.Kind(), body); err != nil || !known || len(body) != m.Size() || !reflect.DeepEqual(got, m) {
+	if got, known, err := Decode(m.Kind(), body, nil); err != nil || !known || len(body) != m.Size() || !reflect.DeepEqual(got, m) {
 		t.Errorf("%v in %d bytes comes back as %v, %v, %v", m, m.Size(), got, known, err)
 	}
 }
 
 func FuzzDecode(f *testing.F) {
-	protocoltest.FuzzCodec(f, map[string]protocol.Message{"lead": &Lead{7, 3}}, Decode)
+	protocoltest.FuzzCodec(f, map[string]protocol.Message{"lead": &Lead{7, 3}}, protocoltest.Of(Decode, nil))
 }
 
 // An outcome is stored until its coordinator reports that it may be dropped, and is restored from a snapshot.

@@ -29,6 +29,10 @@ func messages() map[string]protocol.Message {
 	}
 }
 
-func TestCodec(t *testing.T) { protocoltest.Codec(t, messages(), reconnaissance.Decode) }
+func TestCodec(t *testing.T) {
+	protocoltest.Codec(t, messages(), protocoltest.Of(reconnaissance.Decode, nil))
+}
 
-func FuzzDecode(f *testing.F) { protocoltest.FuzzCodec(f, messages(), reconnaissance.Decode) }
+func FuzzDecode(f *testing.F) {
+	protocoltest.FuzzCodec(f, messages(), protocoltest.Of(reconnaissance.Decode, nil))
+}

@@ -200,8 +200,8 @@ var messages = map[string]protocol.Message{
 	"damaged": &Ack{ID: 1, Damaged: true},
 }
 
-func TestCodec(t *testing.T) { protocoltest.Codec(t, messages, Decode) }
-func FuzzCodec(f *testing.F) { protocoltest.FuzzCodec(f, messages, Decode) }
+func TestCodec(t *testing.T) { protocoltest.Codec(t, messages, protocoltest.Of(Decode, nil)) }
+func FuzzCodec(f *testing.F) { protocoltest.FuzzCodec(f, messages, protocoltest.Of(Decode, nil)) }
 func TestStrings(t *testing.T) {
 	for name, want := range map[string]string{"piece": "bytes 400 to 409 of 500 of state 300", "ack": "has 70000 bytes of state 300", "damaged": "state 1 is damaged"} {
 		if got := messages[name].(interface{ String() string }).String(); got != want {

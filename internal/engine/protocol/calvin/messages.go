@@ -77,33 +77,29 @@ func (m *SubBatch) String() string {
 // maxBatch is the largest number of transactions in a batch that a decoder accepts.
 const maxBatch = 1 << 24
 
-func decodeSubBatch(body []byte, procs *txn.Registry) (*SubBatch, error) {
-	r := codec.NewReader(body)
-	m := &SubBatch{Batch: r.Uvarint(), size: len(body)}
-	// A transaction takes at least one byte for its index and MinTransaction bytes, which bounds the allocation below by
-	// the body's length.
+func (m *SubBatch) read(r *codec.Reader, txns *codec.TxnArena) {
+	m.size = r.Len() // a sub-batch is the last part of its message
+	m.Batch = r.Uvarint()
 	n := r.Count(1 + codec.MinTransaction)
 	if n > 0 {
 		m.Indexes = make([]uint32, n)
 		m.Txns = make([]*txn.Transaction, n)
+		txns.Reserve(n)
 	}
-	room := deterministic.NewTxnArena(procs, n)
 	next := uint64(0)
 	for i := range n {
 		next += r.UvarintMax(maxBatch)
 		m.Indexes[i] = uint32(next)
 		next++
-		t, err := room.Transaction(&r)
-		if err != nil {
-			return nil, err
-		}
+		m.Txns[i] = txns.Transaction(r)
 		// Each distance is within the bound, but their sum may not be.
 		if next > maxBatch {
-			return nil, fmt.Errorf("a batch of %d transactions is longer than %d", next, maxBatch)
+			r.Fail(fmt.Errorf("a batch of %d transactions is longer than %d", next, maxBatch))
 		}
-		m.Txns[i] = t
+		if r.Err() != nil {
+			return
+		}
 	}
-	return m, r.Done()
 }
 
 // Copy carries the sub-batch of a log position from one scheduler of a partition to another that has not received it.
@@ -112,59 +108,6 @@ type Copy struct {
 	*SubBatch
 }
 
-// Kind implements protocol.Message.
-func (m *Copy) Kind() uint8 { return kindCopy }
-
-// Size implements protocol.Message.
-func (m *Copy) Size() int { return codec.SizeUvarint(uint64(m.Sequencer)) + m.SubBatch.Size() }
-
-// AppendTo implements protocol.Message.
-func (m *Copy) AppendTo(b []byte) []byte {
-	return m.SubBatch.AppendTo(codec.AppendUvarint(b, uint64(m.Sequencer)))
-}
-
 func (m *Copy) String() string { return fmt.Sprintf("of node %d: %v", m.Sequencer, m.SubBatch) }
 
-func decodeCopy(body []byte, procs *txn.Registry) (*Copy, error) {
-	r := codec.NewReader(body)
-	sequencer := geo.NodeID(r.UvarintMax(1<<16 - 1))
-	if r.Err() != nil {
-		return nil, r.Err()
-	}
-	m, err := decodeSubBatch(body[codec.SizeUvarint(uint64(sequencer)):], procs)
-	if err != nil {
-		return nil, err
-	}
-	return &Copy{sequencer, m}, nil
-}
-
-// decode is Engine.Decode.
-func decode(kind uint8, body []byte, procs *txn.Registry) (protocol.Message, error) {
-	switch kind {
-	case kindSubBatch:
-		m, err := decodeSubBatch(body, procs)
-		if err != nil {
-			return nil, err
-		}
-		return m, nil
-	case kindCopy:
-		m, err := decodeCopy(body, procs)
-		if err != nil {
-			return nil, err
-		}
-		return m, nil
-	}
-	if m, known, err := batchlog.Decode(kind, body); known {
-		return m, err
-	}
-	if m, known, err := reconnaissance.Decode(kind, body); known {
-		return m, err
-	}
-	if m, known, err := deterministic.Decode(kind, body); known {
-		return m, err
-	}
-	if m, known, err := statetransfer.Decode(kind, body); known {
-		return m, err
-	}
-	return nil, fmt.Errorf("message kind %d is not one of calvin's", kind)
-}
+var decode = protocol.Decode("calvin", decodeMessage, batchlog.Decode, reconnaissance.Decode, deterministic.Decode, statetransfer.Decode)

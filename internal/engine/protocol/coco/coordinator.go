@@ -299,8 +299,8 @@ func (c *coordinator) propose(v *View) {
 // apply applies an agreed view.
 func (c *coordinator) apply(entry []byte) {
 	r := codec.NewReader(entry)
-	v := readView(&r)
-	if r.Done() != nil {
+	v := &View{}
+	if v.read(&r); r.Done() != nil {
 		return
 	}
 	c.latest = v
@@ -324,7 +324,8 @@ func (c *coordinator) apply(entry []byte) {
 // restore installs the latest view from a snapshot.
 func (c *coordinator) restore(snapshot []byte) {
 	r := codec.NewReader(snapshot)
-	if v := readView(&r); r.Done() == nil {
+	v := &View{}
+	if v.read(&r); r.Done() == nil {
 		c.latest = v
 	}
 }

@@ -12,18 +12,11 @@ import (
 
 // Done notifies a node that the sender has executed all its transactions of an epoch. The sender has also sent all of
 // their writes that the node holds.
-type Done struct{ Epoch uint64 }
+type Done struct {
+	Epoch uint64 `codec:"max=maxEpoch"`
+}
 
 func (m *Done) epoch() uint64 { return m.Epoch }
-
-// Kind implements protocol.Message.
-func (m *Done) Kind() uint8 { return kindDone }
-
-// Size implements protocol.Message.
-func (m *Done) Size() int { return codec.SizeUvarint(m.Epoch) }
-
-// AppendTo implements protocol.Message.
-func (m *Done) AppendTo(b []byte) []byte { return codec.AppendUvarint(b, m.Epoch) }
 
 func (m *Done) String() string { return fmt.Sprintf("has executed epoch %d", m.Epoch) }
 
@@ -34,48 +27,25 @@ type SnapshotRow struct {
 	Value  []byte
 }
 
-func (w *SnapshotRow) size() int {
-	return codec.SizeString(string(w.Key)) + codec.SizeID(w.Writer) + codec.SizeBytes(w.Value)
+// shardRows are all committed rows of a shard, as a part of a state for a new incarnation.
+//
+//codec:part
+type shardRows struct {
+	Shard int `codec:"max=raftgroup.MaxShard"`
+	Rows  []SnapshotRow
 }
 
 // Snapshot contains rows of a shard as of the start of an epoch, for a node that joins in that epoch. A shard may take
 // several snapshots, because the size of a message is bounded.
 type Snapshot struct {
-	Epoch uint64
-	Shard int
+	Epoch uint64 `codec:"max=maxEpoch"`
+	Shard int    `codec:"max=raftgroup.MaxShard"`
 	// Last is set on the last snapshot of the shard.
 	Last bool
 	Rows []SnapshotRow
 }
 
 func (m *Snapshot) epoch() uint64 { return m.Epoch }
-
-// Kind implements protocol.Message.
-func (m *Snapshot) Kind() uint8 { return kindSnapshot }
-
-// Size implements protocol.Message.
-func (m *Snapshot) Size() int {
-	n := codec.SizeUvarint(m.Epoch) + codec.SizeUvarint(uint64(m.Shard)) + 1 + codec.SizeUvarint(uint64(len(m.Rows)))
-	for i := range m.Rows {
-		n += m.Rows[i].size()
-	}
-	return n
-}
-
-// AppendTo implements protocol.Message.
-func (m *Snapshot) AppendTo(b []byte) []byte {
-	b = append(codec.AppendUvarint(codec.AppendUvarint(b, m.Epoch), uint64(m.Shard)), codec.Flags(m.Last, false))
-	return appendSnapshotRows(b, m.Rows)
-}
-
-func appendSnapshotRows(b []byte, rows []SnapshotRow) []byte {
-	b = codec.AppendUvarint(b, uint64(len(rows)))
-	for i := range rows {
-		b = codec.AppendID(codec.AppendString(b, string(rows[i].Key)), rows[i].Writer)
-		b = codec.AppendBytes(b, rows[i].Value)
-	}
-	return b
-}
 
 func (m *Snapshot) String() string {
 	s := fmt.Sprintf("snapshot of shard %d before epoch %d: %d rows", m.Shard, m.Epoch, len(m.Rows))
@@ -87,41 +57,17 @@ func (m *Snapshot) String() string {
 
 // Turn identifies an epoch in a ballot. It is a part of every message between the coordinator and the members of a view
 // about an epoch.
-type Turn struct{ Ballot, Epoch uint64 }
-
-func (t Turn) size() int { return codec.SizeUvarint(t.Ballot) + codec.SizeUvarint(t.Epoch) }
-
-func (t Turn) appendTo(b []byte) []byte {
-	return codec.AppendUvarint(codec.AppendUvarint(b, t.Ballot), t.Epoch)
+type Turn struct {
+	Ballot, Epoch uint64 `codec:"max=maxEpoch"`
 }
-
-func readTurn(r *codec.Reader) Turn { return Turn{r.UvarintMax(maxEpoch), r.UvarintMax(maxEpoch)} }
 
 // Start starts an epoch, and reports that the previous epoch is committed.
 type Start struct{ Turn }
-
-// Kind implements protocol.Message.
-func (m *Start) Kind() uint8 { return kindStart }
-
-// Size implements protocol.Message.
-func (m *Start) Size() int { return m.size() }
-
-// AppendTo implements protocol.Message.
-func (m *Start) AppendTo(b []byte) []byte { return m.appendTo(b) }
 
 func (m *Start) String() string { return fmt.Sprintf("start epoch %d", m.Epoch) }
 
 // Stop closes an epoch: no further transaction starts in it.
 type Stop struct{ Turn }
-
-// Kind implements protocol.Message.
-func (m *Stop) Kind() uint8 { return kindStop }
-
-// Size implements protocol.Message.
-func (m *Stop) Size() int { return m.size() }
-
-// AppendTo implements protocol.Message.
-func (m *Stop) AppendTo(b []byte) []byte { return m.appendTo(b) }
 
 func (m *Stop) String() string { return fmt.Sprintf("stop epoch %d", m.Epoch) }
 
@@ -129,29 +75,13 @@ func (m *Stop) String() string { return fmt.Sprintf("stop epoch %d", m.Epoch) }
 // received all writes of the epoch.
 type Vote struct{ Turn }
 
-// Kind implements protocol.Message.
-func (m *Vote) Kind() uint8 { return kindVote }
-
-// Size implements protocol.Message.
-func (m *Vote) Size() int { return m.size() }
-
-// AppendTo implements protocol.Message.
-func (m *Vote) AppendTo(b []byte) []byte { return m.appendTo(b) }
-
 func (m *Vote) String() string { return fmt.Sprintf("votes to commit epoch %d", m.Epoch) }
 
 // Collect asks a node for its state, on behalf of a coordinator with a new ballot. A node that answers no longer takes
 // part in earlier ballots.
-type Collect struct{ Ballot uint64 }
-
-// Kind implements protocol.Message.
-func (m *Collect) Kind() uint8 { return kindCollect }
-
-// Size implements protocol.Message.
-func (m *Collect) Size() int { return codec.SizeUvarint(m.Ballot) }
-
-// AppendTo implements protocol.Message.
-func (m *Collect) AppendTo(b []byte) []byte { return codec.AppendUvarint(b, m.Ballot) }
+type Collect struct {
+	Ballot uint64 `codec:"max=maxEpoch"`
+}
 
 func (m *Collect) String() string { return fmt.Sprintf("collect states in ballot %d", m.Ballot) }
 
@@ -160,17 +90,8 @@ func (m *Collect) String() string { return fmt.Sprintf("collect states in ballot
 type State struct {
 	Turn
 	// Base is the epoch up to which the sender's store has all commits, or 0 if its state is incomplete.
-	Base uint64
+	Base uint64 `codec:"max=maxEpoch"`
 }
-
-// Kind implements protocol.Message.
-func (m *State) Kind() uint8 { return kindState }
-
-// Size implements protocol.Message.
-func (m *State) Size() int { return m.size() + codec.SizeUvarint(m.Base) }
-
-// AppendTo implements protocol.Message.
-func (m *State) AppendTo(b []byte) []byte { return codec.AppendUvarint(m.appendTo(b), m.Base) }
 
 func (m *State) String() string {
 	return fmt.Sprintf("has voted for epoch %d, has the rows of epoch %d", m.Epoch, m.Base)
@@ -178,16 +99,18 @@ func (m *State) String() string {
 
 // View lists the members from an epoch on. The Raft group of the regions agrees on views.
 type View struct {
-	Ballot uint64
+	Ballot uint64 `codec:"max=maxEpoch"`
 	// Committed is the last committed epoch before the view, and First is the view's first epoch. The epochs in between
 	// were aborted. Epoch First-1 is skipped, because a node that was not asked may have started it.
-	Committed, First uint64
-	// Members are the view's members, ascending. Members in Joining first receive the rows.
-	Members, Joining []geo.NodeID
+	Committed, First uint64 `codec:"max=maxEpoch"`
+	// Members are the view's members, ascending.
+	Members []geo.NodeID `codec:"as=members"`
 	// Incarnations are the incarnations of Members, in the same order; nil if all are first incarnations.
-	Incarnations []uint32
+	Incarnations []uint32 `codec:"-"` // encoded with Members
+	// Joining are the members that first receive the rows.
+	Joining []geo.NodeID `codec:"max=raftgroup.MaxNode"`
 	// Aborted are the epochs that views have aborted, ascending, up to the number that views remember.
-	Aborted []uint64
+	Aborted []uint64 `codec:"max=maxEpoch"`
 }
 
 // has reports whether node n is a member. joins reports whether it is a joining member.
@@ -204,30 +127,6 @@ func (v *View) incarnation(n geo.NodeID) uint32 {
 		return v.Incarnations[i]
 	}
 	return 0
-}
-
-// Kind implements protocol.Message.
-func (v *View) Kind() uint8 { return kindView }
-
-// Size implements protocol.Message.
-func (v *View) Size() int {
-	n := codec.SizeUvarint(v.Ballot) + codec.SizeUvarint(v.Committed) + codec.SizeUvarint(v.First) + v.sizeMembers() + sizeNodes(v.Joining) +
-		codec.SizeUvarint(uint64(len(v.Aborted)))
-	for _, e := range v.Aborted {
-		n += codec.SizeUvarint(e)
-	}
-	return n
-}
-
-// AppendTo implements protocol.Message.
-func (v *View) AppendTo(b []byte) []byte {
-	b = codec.AppendUvarint(codec.AppendUvarint(codec.AppendUvarint(b, v.Ballot), v.Committed), v.First)
-	b = appendNodes(v.appendMembers(b), v.Joining)
-	b = codec.AppendUvarint(b, uint64(len(v.Aborted)))
-	for _, e := range v.Aborted {
-		b = codec.AppendUvarint(b, e)
-	}
-	return b
 }
 
 func (v *View) String() string {
@@ -282,103 +181,27 @@ func (v *View) readMembers(r *codec.Reader) {
 	}
 }
 
-func readView(r *codec.Reader) *View {
-	v := &View{Ballot: r.UvarintMax(maxEpoch), Committed: r.UvarintMax(maxEpoch), First: r.UvarintMax(maxEpoch)}
-	v.readMembers(r)
-	v.Joining = readNodes(r)
-	if n := r.Count(1); n > 0 {
-		v.Aborted = make([]uint64, n)
-		for i := range v.Aborted {
-			v.Aborted[i] = r.UvarintMax(maxEpoch)
-		}
-	}
-	return v
-}
-
-func sizeNodes(nodes []geo.NodeID) int {
-	n := codec.SizeUvarint(uint64(len(nodes)))
-	for _, m := range nodes {
-		n += codec.SizeUvarint(uint64(m))
-	}
-	return n
-}
-
-func appendNodes(b []byte, nodes []geo.NodeID) []byte {
-	b = codec.AppendUvarint(b, uint64(len(nodes)))
-	for _, m := range nodes {
-		b = codec.AppendUvarint(b, uint64(m))
-	}
-	return b
-}
-
-func readNodes(r *codec.Reader) []geo.NodeID {
-	n := r.Count(1)
-	if n == 0 {
-		return nil
-	}
-	nodes := make([]geo.NodeID, n)
-	for i := range nodes {
-		nodes[i] = geo.NodeID(r.UvarintMax(raftgroup.MaxNode))
-	}
-	return nodes
-}
-
 // Alive is a node's heartbeat for the coordinator, with the highest ballot that the node knows.
-type Alive struct{ Ballot uint64 }
-
-// Kind implements protocol.Message.
-func (m *Alive) Kind() uint8 { return kindAlive }
-
-// Size implements protocol.Message.
-func (m *Alive) Size() int { return codec.SizeUvarint(m.Ballot) }
-
-// AppendTo implements protocol.Message.
-func (m *Alive) AppendTo(b []byte) []byte { return codec.AppendUvarint(b, m.Ballot) }
+type Alive struct {
+	Ballot uint64 `codec:"max=maxEpoch"`
+}
 
 func (m *Alive) String() string { return fmt.Sprintf("is alive in ballot %d", m.Ballot) }
 
 // Ready reports to the coordinator that a new incarnation, which joins in the view of a ballot, now has the rows of its
 // shards.
-type Ready struct{ Ballot uint64 }
-
-// Kind implements protocol.Message.
-func (m *Ready) Kind() uint8 { return kindReady }
-
-// Size implements protocol.Message.
-func (m *Ready) Size() int { return codec.SizeUvarint(m.Ballot) }
-
-// AppendTo implements protocol.Message.
-func (m *Ready) AppendTo(b []byte) []byte { return codec.AppendUvarint(b, m.Ballot) }
+type Ready struct {
+	Ballot uint64 `codec:"max=maxEpoch"`
+}
 
 func (m *Ready) String() string { return fmt.Sprintf("has its rows in ballot %d", m.Ballot) }
 
 // Missed reports to the coordinator that another view is needed. In the ballot's view, the sender had sent messages to
 // a member before it learned of the member's new incarnation. These messages went to the predecessor and are lost.
-type Missed struct{ Ballot uint64 }
-
-// Kind implements protocol.Message.
-func (m *Missed) Kind() uint8 { return kindMissed }
-
-// Size implements protocol.Message.
-func (m *Missed) Size() int { return codec.SizeUvarint(m.Ballot) }
-
-// AppendTo implements protocol.Message.
-func (m *Missed) AppendTo(b []byte) []byte { return codec.AppendUvarint(b, m.Ballot) }
+type Missed struct {
+	Ballot uint64 `codec:"max=maxEpoch"`
+}
 
 func (m *Missed) String() string {
 	return fmt.Sprintf("has sent to a predecessor in ballot %d", m.Ballot)
-}
-
-func readSnapshot(r *codec.Reader) *Snapshot {
-	return &Snapshot{Epoch: r.UvarintMax(maxEpoch), Shard: int(r.UvarintMax(raftgroup.MaxShard)), Last: r.Flag(), Rows: readSnapshotRows(r)}
-}
-
-func readSnapshotRows(r *codec.Reader) (rows []SnapshotRow) {
-	if n := r.Count(4); n > 0 {
-		rows = make([]SnapshotRow, n)
-		for i := range rows {
-			rows[i] = SnapshotRow{r.Key(), r.ID(), r.Bytes()}
-		}
-	}
-	return rows
 }

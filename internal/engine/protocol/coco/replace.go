@@ -6,7 +6,6 @@ import (
 	"github.com/geobench/geobench/internal/base/codec"
 	"github.com/geobench/geobench/internal/base/geo"
 	"github.com/geobench/geobench/internal/base/txn"
-	"github.com/geobench/geobench/internal/engine/blocks/raftgroup"
 	"github.com/geobench/geobench/internal/engine/blocks/statetransfer"
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
@@ -193,7 +192,8 @@ func (r *Replica) beginTransfers() {
 				continue
 			}
 			if rows[shard] == nil {
-				rows[shard] = appendSnapshotRows(codec.AppendUvarint(nil, uint64(shard)), r.rows.committed(&r.layout, shard))
+				of := shardRows{shard, r.rows.committed(&r.layout, shard)}
+				rows[shard] = of.appendTo(nil)
 			}
 			data = append(data, rows[shard]...)
 			r.counters.snapshots++
@@ -271,14 +271,13 @@ func (r *Replica) take(x transfer) {
 		return
 	}
 	for b := codec.NewReader(x.data); b.Len() > 0; {
-		shard := int(b.UvarintMax(raftgroup.MaxShard))
-		rows := readSnapshotRows(&b)
-		if b.Err() != nil {
+		var of shardRows
+		if of.read(&b); b.Err() != nil {
 			return
 		}
-		if _, awaited := r.awaiting[shard]; awaited {
-			r.rows.restore(slices.DeleteFunc(rows, func(w SnapshotRow) bool { return r.rows.newer[w.Key] }))
-			delete(r.awaiting, shard)
+		if _, awaited := r.awaiting[of.Shard]; awaited {
+			r.rows.restore(slices.DeleteFunc(of.Rows, func(w SnapshotRow) bool { return r.rows.newer[w.Key] }))
+			delete(r.awaiting, of.Shard)
 		}
 	}
 	if r.complete(); len(r.awaiting) == 0 {

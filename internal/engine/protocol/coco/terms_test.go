@@ -4,7 +4,6 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/geobench/geobench/internal/base/codec"
 	"github.com/geobench/geobench/internal/base/geo"
 	"github.com/geobench/geobench/internal/engine/blocks/statetransfer"
 	"github.com/geobench/geobench/internal/engine/protocol"
@@ -141,7 +140,7 @@ func TestRowsOfAnotherView(t *testing.T) {
 	for epoch, want := range map[uint64]int{3: 3, 5: 2} {
 		r, _ := aloneAs(t, 2, 1)
 		r.Receive(1, second())
-		r.take(transfer{epoch, appendSnapshotRows(codec.AppendUvarint(nil, 0), nil)})
+		r.take(transfer{epoch, (&shardRows{}).appendTo(nil)})
 		if len(r.awaiting) != want {
 			t.Errorf("after rows of the view that begins with epoch %d those of %d shards are awaited, want %d", epoch, len(r.awaiting), want)
 		}

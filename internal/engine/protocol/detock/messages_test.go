@@ -17,14 +17,14 @@ func sampleMessages() map[string]protocol.Message {
 		"early probe":    &Probe{-5},
 		"echo":           &Echo{50_000_000},
 		"echo from past": &Echo{-1 << 63},
-		"graph": &Graph{[]deterministic.Vertex{
+		"graph": &Graph{0, []deterministic.Vertex{
 			{Place: deterministic.Place{Position: 1, Index: 2}, Participants: 300},
 			{Place: deterministic.Place{Position: 1 << 24, Index: 1 << 40}, Participants: 1, After: []deterministic.Place{{Position: 1, Index: 2}, {Position: 3}}},
-		}, []deterministic.Place{{Position: 7, Index: 8}}, 0},
+		}, []deterministic.Place{{Position: 7, Index: 8}}},
 		"no graph":         &Graph{},
-		"resolution":       &Resolution{[][]deterministic.Place{{{Position: 1, Index: 2}, {Position: 3, Index: 4}}, nil}, 0},
+		"resolution":       &Resolution{0, [][]deterministic.Place{{{Position: 1, Index: 2}, {Position: 3, Index: 4}}, nil}},
 		"graph since":      &Graph{Over: []deterministic.Place{{Position: 7, Index: 8}}, Since: 300},
-		"resolution since": &Resolution{[][]deterministic.Place{{{Position: 1, Index: 2}}}, 1},
+		"resolution since": &Resolution{1, [][]deterministic.Place{{{Position: 1, Index: 2}}}},
 		"no resolution":    &Resolution{},
 		"forward":          &locallog.Forward{Txns: []locallog.Forwarded{{Txn: simload.Txn(3, "a1+1"), Part: true, NotBefore: 9}}},
 		"fetch":            &batchlog.Fetch{Log: 1, First: 2},

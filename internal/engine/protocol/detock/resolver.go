@@ -97,14 +97,14 @@ func (s *resolver) tick() {
 	case s.apart:
 		steps := s.r.Executor.Steps() - before
 		s.readSteps += steps
-		s.read.Push(Graph{vertices, over, s.r.Since()})
+		s.read.Push(Graph{s.r.Since(), vertices, over})
 		s.r.Env.Offload(func() int64 { return steps }, protocol.Timer{Kind: readTimer})
 	// With a single partition there is nothing to gather from other nodes.
 	case len(s.copy) == 1:
 		s.graph.add(vertices, over)
 		s.resolve()
 	default:
-		s.pass(Graph{vertices, over, s.r.Since()})
+		s.pass(Graph{s.r.Since(), vertices, over})
 	}
 }
 
@@ -218,7 +218,7 @@ func (s *resolver) tell(deadlocks [][]deterministic.Place) {
 	for _, n := range s.copy {
 		if n != s.r.Self {
 			s.r.Env.Mark(resolutionSent)
-			s.r.Env.Send(n, &Resolution{deadlocks, s.r.Since()})
+			s.r.Env.Send(n, &Resolution{s.r.Since(), deadlocks})
 		}
 	}
 	s.apply(deadlocks)

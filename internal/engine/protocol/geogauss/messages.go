@@ -37,75 +37,36 @@ const (
 // WriteSet is a transaction's write set. It is sent to all servers as soon as the transaction requests its commit.
 type WriteSet struct {
 	// Epoch is the epoch in which the transaction requests its commit.
-	Epoch uint64
+	Epoch uint64 `codec:"max=maxNumber"`
 	ID    txn.ID
 	// Start is the number of the snapshot that the transaction has read: the number of merged epochs with write sets.
-	Start uint64
+	Start uint64 `codec:"max=maxNumber"`
 	// Sequence is the paper's commit sequence number: the server's clock in microseconds, and larger than the number of
 	// the server's previous write set.
-	Sequence uint64
+	Sequence uint64 `codec:"max=maxSequence"`
 	Writes   []txn.WriteEntry
-}
-
-// Kind implements protocol.Message.
-func (m *WriteSet) Kind() uint8 { return kindWriteSet }
-
-// Size implements protocol.Message.
-func (m *WriteSet) Size() int {
-	return codec.SizeUvarint(m.Epoch) + codec.SizeID(m.ID) + codec.SizeUvarint(m.Start) + codec.SizeUvarint(m.Sequence) + codec.SizeWrites(m.Writes)
-}
-
-// AppendTo implements protocol.Message.
-func (m *WriteSet) AppendTo(b []byte) []byte {
-	b = codec.AppendID(codec.AppendUvarint(b, m.Epoch), m.ID)
-	return codec.AppendWrites(codec.AppendUvarint(codec.AppendUvarint(b, m.Start), m.Sequence), m.Writes)
 }
 
 func (m *WriteSet) String() string {
 	return fmt.Sprintf("write set of t%v, epoch %d from snapshot %d", m.ID, m.Epoch, m.Start)
 }
 
-// minWriteSet is the minimum size of a write set.
-const minWriteSet = 5
-
-func readWriteSet(r *codec.Reader) *WriteSet {
-	return &WriteSet{
-		Epoch: r.UvarintMax(maxNumber), ID: r.ID(), Start: r.UvarintMax(maxNumber), Sequence: r.UvarintMax(maxSequence), Writes: r.Writes(),
-	}
-}
-
 // End announces that the sender has ended its epochs up to Epoch, and that only the last of them has write sets.
 type End struct {
-	Epoch uint64
+	Epoch uint64 `codec:"max=maxNumber"`
 	// After is the last epoch whose end the sender has announced before.
-	After uint64
+	After uint64 `codec:"max=maxNumber"`
 	// Count is the number of the sender's write sets in the epoch.
-	Count uint64
+	Count uint64 `codec:"max=maxNumber"`
 	// View is the number of membership changes that the sender knows.
-	View uint64
+	View uint64 `codec:"max=maxNumber"`
 	// Complete is the last epoch up to which the sender has all write sets, as of View.
-	Complete uint64
+	Complete uint64 `codec:"max=maxNumber"`
 	// Wanted is the last epoch in which the sender knows of write sets. All other servers must end their epochs up
 	// to it, with or without write sets.
-	Wanted uint64
+	Wanted uint64 `codec:"max=maxNumber"`
 	// Busy reports that the sender has not merged epoch Wanted: it may need the other servers' epochs.
 	Busy bool
-}
-
-// Kind implements protocol.Message.
-func (m *End) Kind() uint8 { return kindEnd }
-
-// Size implements protocol.Message.
-func (m *End) Size() int {
-	return codec.SizeUvarint(m.Epoch) + codec.SizeUvarint(m.After) + codec.SizeUvarint(m.Count) + codec.SizeUvarint(m.View) +
-		codec.SizeUvarint(m.Complete) + codec.SizeUvarint(m.Wanted) + 1
-}
-
-// AppendTo implements protocol.Message.
-func (m *End) AppendTo(b []byte) []byte {
-	b = codec.AppendUvarint(codec.AppendUvarint(codec.AppendUvarint(b, m.Epoch), m.After), m.Count)
-	b = codec.AppendUvarint(codec.AppendUvarint(codec.AppendUvarint(b, m.View), m.Complete), m.Wanted)
-	return append(b, codec.Flags(m.Busy, false))
 }
 
 func (m *End) String() string {
@@ -114,17 +75,8 @@ func (m *End) String() string {
 
 // Completion declares that the sender has all write sets up to an epoch, as of a view. It is the acknowledgement that
 // the parameter acks requires.
-type Completion struct{ View, Epoch uint64 }
-
-// Kind implements protocol.Message.
-func (m *Completion) Kind() uint8 { return kindCompletion }
-
-// Size implements protocol.Message.
-func (m *Completion) Size() int { return codec.SizeUvarint(m.View) + codec.SizeUvarint(m.Epoch) }
-
-// AppendTo implements protocol.Message.
-func (m *Completion) AppendTo(b []byte) []byte {
-	return codec.AppendUvarint(codec.AppendUvarint(b, m.View), m.Epoch)
+type Completion struct {
+	View, Epoch uint64 `codec:"max=maxNumber"`
 }
 
 func (m *Completion) String() string {
@@ -134,20 +86,7 @@ func (m *Completion) String() string {
 // Request asks for the epochs of a server after an epoch.
 type Request struct {
 	Server geo.NodeID
-	After  uint64
-}
-
-// Kind implements protocol.Message.
-func (m *Request) Kind() uint8 { return kindRequest }
-
-// Size implements protocol.Message.
-func (m *Request) Size() int {
-	return codec.SizeUvarint(uint64(m.Server)) + codec.SizeUvarint(m.After)
-}
-
-// AppendTo implements protocol.Message.
-func (m *Request) AppendTo(b []byte) []byte {
-	return codec.AppendUvarint(codec.AppendUvarint(b, uint64(m.Server)), m.After)
+	After  uint64 `codec:"max=maxNumber"`
 }
 
 func (m *Request) String() string {
@@ -158,34 +97,10 @@ func (m *Request) String() string {
 // keep these messages, and pass them on to servers that lack the epochs.
 type Closed struct {
 	Server       geo.NodeID
-	Epoch, After uint64
+	Epoch, After uint64 `codec:"max=maxNumber"`
 	// View is the server's view at the end of Epoch.
-	View uint64
+	View uint64 `codec:"max=maxNumber"`
 	Sets []*WriteSet
-}
-
-// Kind implements protocol.Message.
-func (m *Closed) Kind() uint8 { return kindClosed }
-
-// Size implements protocol.Message.
-func (m *Closed) Size() int {
-	n := codec.SizeUvarint(uint64(m.Server)) + codec.SizeUvarint(m.Epoch) + codec.SizeUvarint(m.After) + codec.SizeUvarint(m.View) +
-		codec.SizeUvarint(uint64(len(m.Sets)))
-	for _, s := range m.Sets {
-		n += s.Size()
-	}
-	return n
-}
-
-// AppendTo implements protocol.Message.
-func (m *Closed) AppendTo(b []byte) []byte {
-	b = codec.AppendUvarint(codec.AppendUvarint(b, uint64(m.Server)), m.Epoch)
-	b = codec.AppendUvarint(codec.AppendUvarint(b, m.After), m.View)
-	b = codec.AppendUvarint(b, uint64(len(m.Sets)))
-	for _, s := range m.Sets {
-		b = s.AppendTo(b)
-	}
-	return b
 }
 
 func (m *Closed) String() string {
@@ -197,34 +112,11 @@ func (m *Closed) String() string {
 	return b.String()
 }
 
-func readClosed(r *codec.Reader) *Closed {
-	m := &Closed{
-		Server: geo.NodeID(r.UvarintMax(maxNode)), Epoch: r.UvarintMax(maxNumber), After: r.UvarintMax(maxNumber), View: r.UvarintMax(maxNumber),
-	}
-	for range r.Count(minWriteSet) {
-		m.Sets = append(m.Sets, readWriteSet(r))
-	}
-	return m
-}
-
 // Inquiry asks the receiver for the last epoch that it has of a silent server. The receiver must count no later epochs
 // of that server in this view.
 type Inquiry struct {
-	View   uint64
+	View   uint64 `codec:"max=maxNumber"`
 	Server geo.NodeID
-}
-
-// Kind implements protocol.Message.
-func (m *Inquiry) Kind() uint8 { return kindInquiry }
-
-// Size implements protocol.Message.
-func (m *Inquiry) Size() int {
-	return codec.SizeUvarint(m.View) + codec.SizeUvarint(uint64(m.Server))
-}
-
-// AppendTo implements protocol.Message.
-func (m *Inquiry) AppendTo(b []byte) []byte {
-	return codec.AppendUvarint(codec.AppendUvarint(b, m.View), uint64(m.Server))
 }
 
 func (m *Inquiry) String() string {
@@ -234,22 +126,9 @@ func (m *Inquiry) String() string {
 // Report answers an inquiry: the sender has a silent server's epochs up to Last, and counts no later epochs in this
 // view.
 type Report struct {
-	View   uint64
+	View   uint64 `codec:"max=maxNumber"`
 	Server geo.NodeID
-	Last   uint64
-}
-
-// Kind implements protocol.Message.
-func (m *Report) Kind() uint8 { return kindReport }
-
-// Size implements protocol.Message.
-func (m *Report) Size() int {
-	return codec.SizeUvarint(m.View) + codec.SizeUvarint(uint64(m.Server)) + codec.SizeUvarint(m.Last)
-}
-
-// AppendTo implements protocol.Message.
-func (m *Report) AppendTo(b []byte) []byte {
-	return codec.AppendUvarint(codec.AppendUvarint(codec.AppendUvarint(b, m.View), uint64(m.Server)), m.Last)
+	Last   uint64 `codec:"max=maxNumber"`
 }
 
 func (m *Report) String() string {
@@ -257,32 +136,18 @@ func (m *Report) String() string {
 }
 
 // Rejoin asks the leader to make the sender a member again.
-type Rejoin struct{ View uint64 }
-
-// Kind implements protocol.Message.
-func (m *Rejoin) Kind() uint8 { return kindRejoin }
-
-// Size implements protocol.Message.
-func (m *Rejoin) Size() int { return codec.SizeUvarint(m.View) }
-
-// AppendTo implements protocol.Message.
-func (m *Rejoin) AppendTo(b []byte) []byte { return codec.AppendUvarint(b, m.View) }
+type Rejoin struct {
+	View uint64 `codec:"max=maxNumber"`
+}
 
 func (m *Rejoin) String() string {
 	return fmt.Sprintf("asks to be a member again, in view %d", m.View)
 }
 
 // StateRequest asks a server that knows a view for its rows and its unmerged epochs.
-type StateRequest struct{ View uint64 }
-
-// Kind implements protocol.Message.
-func (m *StateRequest) Kind() uint8 { return kindStateRequest }
-
-// Size implements protocol.Message.
-func (m *StateRequest) Size() int { return codec.SizeUvarint(m.View) }
-
-// AppendTo implements protocol.Message.
-func (m *StateRequest) AppendTo(b []byte) []byte { return codec.AppendUvarint(b, m.View) }
+type StateRequest struct {
+	View uint64 `codec:"max=maxNumber"`
+}
 
 func (m *StateRequest) String() string {
 	return fmt.Sprintf("asks for all rows, in view %d", m.View)
@@ -324,51 +189,11 @@ func readChange(r *codec.Reader) *Change {
 	c.Last = r.UvarintMax(maxNumber)
 	// An epoch without write sets has at least 5 bytes, one for each field.
 	for range r.Count(5) {
-		c.Epochs = append(c.Epochs, readClosed(r))
+		e := &Closed{}
+		e.read(r)
+		c.Epochs = append(c.Epochs, e)
 	}
 	return c
 }
 
-// decode is Engine.Decode.
-func decode(kind uint8, body []byte, _ *txn.Registry) (protocol.Message, error) {
-	r := codec.NewReader(body)
-	var m protocol.Message
-	switch kind {
-	case kindWriteSet:
-		m = readWriteSet(&r)
-	case kindEnd:
-		m = &End{
-			Epoch: r.UvarintMax(maxNumber), After: r.UvarintMax(maxNumber), Count: r.UvarintMax(maxNumber), View: r.UvarintMax(maxNumber),
-			Complete: r.UvarintMax(maxNumber), Wanted: r.UvarintMax(maxNumber), Busy: r.Flag(),
-		}
-	case kindCompletion:
-		m = &Completion{View: r.UvarintMax(maxNumber), Epoch: r.UvarintMax(maxNumber)}
-	case kindRequest:
-		m = &Request{geo.NodeID(r.UvarintMax(maxNode)), r.UvarintMax(maxNumber)}
-	case kindClosed:
-		m = readClosed(&r)
-	case kindInquiry:
-		m = &Inquiry{r.UvarintMax(maxNumber), geo.NodeID(r.UvarintMax(maxNode))}
-	case kindReport:
-		m = &Report{r.UvarintMax(maxNumber), geo.NodeID(r.UvarintMax(maxNode)), r.UvarintMax(maxNumber)}
-	case kindRejoin:
-		m = &Rejoin{r.UvarintMax(maxNumber)}
-	case kindStateRequest:
-		m = &StateRequest{r.UvarintMax(maxNumber)}
-	case consensus.Kind:
-		c, err := consensus.Decode(body)
-		if err != nil {
-			return nil, err
-		}
-		return c, nil
-	default:
-		if m, known, err := statetransfer.Decode(kind, body); known {
-			return m, err
-		}
-		return nil, fmt.Errorf("message kind %d is not one of geogauss's", kind)
-	}
-	if err := r.Done(); err != nil {
-		return nil, err
-	}
-	return m, nil
-}
+var decode = protocol.Decode("geogauss", decodeMessage, consensus.Decode, statetransfer.Decode)

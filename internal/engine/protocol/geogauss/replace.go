@@ -339,7 +339,9 @@ func (p *replacement) restore() {
 	for n := range logs {
 		logs[n].ended = in.Uvarint()
 		for range in.Count(5) {
-			logs[n].behind = append(logs[n].behind, readClosed(&in))
+			e := &Closed{}
+			e.read(&in)
+			logs[n].behind = append(logs[n].behind, e)
 		}
 	}
 	rows := readRows(&in)

@@ -12,7 +12,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Message kinds.
+// Message kinds. make generate writes the encodings of their structs.
 const (
 	kindPreAccept = iota + 1
 	kindPreAcceptOK
@@ -96,6 +96,16 @@ func readDeps(r *codec.Reader, partitions bool) []Dep {
 	return deps
 }
 
+// The dependencies in a PreAcceptOK are all of the sender's partition, so the message omits the partition: see
+// coordinator.grant.
+func sizeOwnDeps(deps []Dep) int                { return sizeDeps(deps, false) }
+func appendOwnDeps(b []byte, deps []Dep) []byte { return appendDeps(b, deps, false) }
+func readOwnDeps(r *codec.Reader) []Dep         { return readDeps(r, false) }
+
+func sizeAllDeps(deps []Dep) int                { return sizeDeps(deps, true) }
+func appendAllDeps(b []byte, deps []Dep) []byte { return appendDeps(b, deps, true) }
+func readAllDeps(r *codec.Reader) []Dep         { return readDeps(r, true) }
+
 func depsString(deps []Dep) string {
 	s := "{"
 	for i, d := range deps {
@@ -107,71 +117,10 @@ func depsString(deps []Dep) string {
 	return s + "}"
 }
 
-// sizeTxn, appendTxn and readTxn encode a transaction that may be nil.
-func sizeTxn(t *txn.Transaction) int {
-	if t == nil {
-		return 1
-	}
-	return 1 + codec.SizeTransaction(t)
-}
-
-func appendTxn(b []byte, t *txn.Transaction) []byte {
-	if t == nil {
-		return append(b, 0)
-	}
-	return codec.AppendTransaction(append(b, 1), t)
-}
-
-func readTxn(r *codec.Reader, procs *txn.Registry) *txn.Transaction {
-	if !readBool(r) {
-		return nil
-	}
-	return readWholeTxn(r, procs)
-}
-
-func readWholeTxn(r *codec.Reader, procs *txn.Registry) *txn.Transaction {
-	t := &txn.Transaction{}
-	r.Transaction(t)
-	if r.Err() != nil {
-		return nil
-	}
-	if err := procs.Prepare(t); err != nil {
-		r.Fail(err)
-		return nil
-	}
-	return t
-}
-
-func appendBool(b []byte, v bool) []byte {
-	if v {
-		return append(b, 1)
-	}
-	return append(b, 0)
-}
-
-func readBool(r *codec.Reader) bool {
-	v := r.Uint8()
-	if v > 1 {
-		r.Fail(fmt.Errorf("%d is neither yes nor no", v))
-	}
-	return v == 1
-}
-
 // PreAccept asks a replica for the dependencies of instance Seq of the sender.
 type PreAccept struct {
-	Seq uint64
+	Seq uint64 `codec:"max=maxSeq"`
 	T   *txn.Transaction
-}
-
-// Kind implements protocol.Message.
-func (m *PreAccept) Kind() uint8 { return kindPreAccept }
-
-// Size implements protocol.Message.
-func (m *PreAccept) Size() int { return codec.SizeUvarint(m.Seq) + codec.SizeTransaction(m.T) }
-
-// AppendTo implements protocol.Message.
-func (m *PreAccept) AppendTo(b []byte) []byte {
-	return codec.AppendTransaction(codec.AppendUvarint(b, m.Seq), m.T)
 }
 
 func (m *PreAccept) String() string { return fmt.Sprintf("pre-accept %d=t%v", m.Seq, m.T.ID) }
@@ -179,21 +128,9 @@ func (m *PreAccept) String() string { return fmt.Sprintf("pre-accept %d=t%v", m.
 // PreAcceptOK answers PreAccept with the dependencies at the sender's partition. Refused is set if another node has
 // taken over the instance or closed the row. Seq is the instance's number in the receiver's row.
 type PreAcceptOK struct {
-	Seq     uint64
+	Seq     uint64 `codec:"max=maxSeq"`
 	Refused bool
-	Deps    []Dep
-}
-
-// Kind implements protocol.Message.
-func (m *PreAcceptOK) Kind() uint8 { return kindPreAcceptOK }
-
-// Size implements protocol.Message.
-func (m *PreAcceptOK) Size() int { return codec.SizeUvarint(m.Seq) + 1 + sizeDeps(m.Deps, false) }
-
-// AppendTo implements protocol.Message.
-func (m *PreAcceptOK) AppendTo(b []byte) []byte {
-	// The receiver derives the partition from the sender: see coordinator.grant.
-	return appendDeps(appendBool(codec.AppendUvarint(b, m.Seq), m.Refused), m.Deps, false)
+	Deps    []Dep `codec:"as=ownDeps"`
 }
 
 func (m *PreAcceptOK) String() string {
@@ -207,24 +144,9 @@ func (m *PreAcceptOK) String() string {
 type Proposal struct {
 	ID   Instance
 	Noop bool
-	Deps []Dep
+	Deps []Dep `codec:"as=allDeps"`
 	// T is set if the receivers may lack the transaction and the sender knows it.
-	T *txn.Transaction
-}
-
-func (p *Proposal) size() int { return sizeInstance(p.ID) + 1 + sizeDeps(p.Deps, true) + sizeTxn(p.T) }
-
-func (p *Proposal) appendTo(b []byte) []byte {
-	b = appendBool(appendInstance(b, p.ID), p.Noop)
-	return appendTxn(appendDeps(b, p.Deps, true), p.T)
-}
-
-func readProposal(r *codec.Reader, procs *txn.Registry) (p Proposal) {
-	p.ID = readInstance(r)
-	p.Noop = readBool(r)
-	p.Deps = readDeps(r, true)
-	p.T = readTxn(r, procs)
-	return p
+	T *txn.Transaction `codec:"optional"`
 }
 
 func (p *Proposal) String() string {
@@ -238,17 +160,6 @@ func (p *Proposal) String() string {
 type Accept struct {
 	Proposal
 	Ballot Ballot
-}
-
-// Kind implements protocol.Message.
-func (m *Accept) Kind() uint8 { return kindAccept }
-
-// Size implements protocol.Message.
-func (m *Accept) Size() int { return m.size() + codec.SizeUvarint(uint64(m.Ballot)) }
-
-// AppendTo implements protocol.Message.
-func (m *Accept) AppendTo(b []byte) []byte {
-	return codec.AppendUvarint(m.appendTo(b), uint64(m.Ballot))
 }
 
 func (m *Accept) String() string { return "accept " + m.Proposal.String() + m.Ballot.suffix() }
@@ -267,20 +178,6 @@ type AcceptOK struct {
 	Ballot, Promised Ballot
 }
 
-// Kind implements protocol.Message.
-func (m *AcceptOK) Kind() uint8 { return kindAcceptOK }
-
-// Size implements protocol.Message.
-func (m *AcceptOK) Size() int {
-	return sizeInstance(m.ID) + codec.SizeUvarint(uint64(m.Ballot)) + codec.SizeUvarint(uint64(m.Promised))
-}
-
-// AppendTo implements protocol.Message.
-func (m *AcceptOK) AppendTo(b []byte) []byte {
-	b = codec.AppendUvarint(appendInstance(b, m.ID), uint64(m.Ballot))
-	return codec.AppendUvarint(b, uint64(m.Promised))
-}
-
 func (m *AcceptOK) String() string {
 	if m.Promised > m.Ballot {
 		return fmt.Sprintf("accept refused %v%s", m.ID, m.Promised.suffix())
@@ -291,32 +188,12 @@ func (m *AcceptOK) String() string {
 // Commit sends a decision.
 type Commit struct{ Proposal }
 
-// Kind implements protocol.Message.
-func (m *Commit) Kind() uint8 { return kindCommit }
-
-// Size implements protocol.Message.
-func (m *Commit) Size() int { return m.size() }
-
-// AppendTo implements protocol.Message.
-func (m *Commit) AppendTo(b []byte) []byte { return m.appendTo(b) }
-
 func (m *Commit) String() string { return "commit " + m.Proposal.String() }
 
 // Prepare asks a replica to ignore lower ballots of an instance, and to report its state of the instance.
 type Prepare struct {
 	ID     Instance
 	Ballot Ballot
-}
-
-// Kind implements protocol.Message.
-func (m *Prepare) Kind() uint8 { return kindPrepare }
-
-// Size implements protocol.Message.
-func (m *Prepare) Size() int { return sizeInstance(m.ID) + codec.SizeUvarint(uint64(m.Ballot)) }
-
-// AppendTo implements protocol.Message.
-func (m *Prepare) AppendTo(b []byte) []byte {
-	return codec.AppendUvarint(appendInstance(b, m.ID), uint64(m.Ballot))
 }
 
 func (m *Prepare) String() string { return fmt.Sprintf("prepare %v%s", m.ID, m.Ballot.suffix()) }
@@ -327,23 +204,7 @@ func (m *Prepare) String() string { return fmt.Sprintf("prepare %v%s", m.ID, m.B
 type Promise struct {
 	Proposal
 	Ballot, Promised, Accepted Ballot
-	Phase                      Phase
-}
-
-// Kind implements protocol.Message.
-func (m *Promise) Kind() uint8 { return kindPromise }
-
-// Size implements protocol.Message.
-func (m *Promise) Size() int {
-	return m.size() + codec.SizeUvarint(uint64(m.Ballot)) + codec.SizeUvarint(uint64(m.Promised)) +
-		codec.SizeUvarint(uint64(m.Accepted)) + 1
-}
-
-// AppendTo implements protocol.Message.
-func (m *Promise) AppendTo(b []byte) []byte {
-	b = codec.AppendUvarint(m.appendTo(b), uint64(m.Ballot))
-	b = codec.AppendUvarint(b, uint64(m.Promised))
-	return append(codec.AppendUvarint(b, uint64(m.Accepted)), byte(m.Phase))
+	Phase                      Phase `codec:"enum=Unknown..Accepted"`
 }
 
 func (m *Promise) String() string {
@@ -358,58 +219,16 @@ func (m *Promise) String() string {
 // may depend on.
 type Inquire struct{ IDs []Instance }
 
-// Kind implements protocol.Message.
-func (m *Inquire) Kind() uint8 { return kindInquire }
-
-// Size implements protocol.Message.
-func (m *Inquire) Size() int {
-	n := codec.SizeUvarint(uint64(len(m.IDs)))
-	for _, i := range m.IDs {
-		n += sizeInstance(i)
-	}
-	return n
-}
-
-// AppendTo implements protocol.Message.
-func (m *Inquire) AppendTo(b []byte) []byte {
-	b = codec.AppendUvarint(b, uint64(len(m.IDs)))
-	for _, i := range m.IDs {
-		b = appendInstance(b, i)
-	}
-	return b
-}
-
 func (m *Inquire) String() string { return fmt.Sprintf("inquire %v", m.IDs) }
 
 // Ancestor is a committed instance of another partition, with the dependencies that may belong to a cycle.
 type Ancestor struct {
 	ID   Instance
-	Deps []Dep
+	Deps []Dep `codec:"as=allDeps"`
 }
 
 // Ancestors answers Inquire.
 type Ancestors struct{ List []Ancestor }
-
-// Kind implements protocol.Message.
-func (m *Ancestors) Kind() uint8 { return kindAncestors }
-
-// Size implements protocol.Message.
-func (m *Ancestors) Size() int {
-	n := codec.SizeUvarint(uint64(len(m.List)))
-	for _, a := range m.List {
-		n += sizeInstance(a.ID) + sizeDeps(a.Deps, true)
-	}
-	return n
-}
-
-// AppendTo implements protocol.Message.
-func (m *Ancestors) AppendTo(b []byte) []byte {
-	b = codec.AppendUvarint(b, uint64(len(m.List)))
-	for _, a := range m.List {
-		b = appendDeps(appendInstance(b, a.ID), a.Deps, true)
-	}
-	return b
-}
 
 func (m *Ancestors) String() string {
 	s := "ancestors:"
@@ -423,20 +242,6 @@ func (m *Ancestors) String() string {
 // (Stable, Forget). See garbage.
 type Progress struct{ Done, Heard, Stable, Forget uint64 }
 
-// Kind implements protocol.Message.
-func (m *Progress) Kind() uint8 { return kindProgress }
-
-// Size implements protocol.Message.
-func (m *Progress) Size() int {
-	return codec.SizeUvarint(m.Done) + codec.SizeUvarint(m.Heard) + codec.SizeUvarint(m.Stable) + codec.SizeUvarint(m.Forget)
-}
-
-// AppendTo implements protocol.Message.
-func (m *Progress) AppendTo(b []byte) []byte {
-	b = codec.AppendUvarint(codec.AppendUvarint(b, m.Done), m.Heard)
-	return codec.AppendUvarint(codec.AppendUvarint(b, m.Stable), m.Forget)
-}
-
 func (m *Progress) String() string {
 	return fmt.Sprintf("progress: done %d, heard %d, stable %d, forget %d", m.Done, m.Heard, m.Stable, m.Forget)
 }
@@ -444,69 +249,18 @@ func (m *Progress) String() string {
 // RowQuery asks another replica of the sender's partition for its state of the rows of the given coordinators.
 type RowQuery struct{ Rows []geo.NodeID }
 
-// Kind implements protocol.Message.
-func (m *RowQuery) Kind() uint8 { return kindRowQuery }
-
-// Size implements protocol.Message.
-func (m *RowQuery) Size() int {
-	n := codec.SizeUvarint(uint64(len(m.Rows)))
-	for _, c := range m.Rows {
-		n += codec.SizeUvarint(uint64(c))
-	}
-	return n
-}
-
-// AppendTo implements protocol.Message.
-func (m *RowQuery) AppendTo(b []byte) []byte {
-	b = codec.AppendUvarint(b, uint64(len(m.Rows)))
-	for _, c := range m.Rows {
-		b = codec.AppendUvarint(b, uint64(c))
-	}
-	return b
-}
-
 func (m *RowQuery) String() string { return fmt.Sprintf("query rows of %v", m.Rows) }
 
 // RowKnowledge is a replica's state of a coordinator's row. The replica has received all instances that touch its
 // partition up to number Received. Beyond lists the later instances whose decisions it knows, in ascending order.
 type RowKnowledge struct {
 	Node     geo.NodeID
-	Received uint64
-	Beyond   []uint64
+	Received uint64   `codec:"max=maxSeq"`
+	Beyond   []uint64 `codec:"max=maxSeq"`
 }
 
 // RowReport answers RowQuery.
 type RowReport struct{ Rows []RowKnowledge }
-
-// Kind implements protocol.Message.
-func (m *RowReport) Kind() uint8 { return kindRowReport }
-
-// Size implements protocol.Message.
-func (m *RowReport) Size() int {
-	n := codec.SizeUvarint(uint64(len(m.Rows)))
-	for i := range m.Rows {
-		k := &m.Rows[i]
-		n += codec.SizeUvarint(uint64(k.Node)) + codec.SizeUvarint(k.Received) + codec.SizeUvarint(uint64(len(k.Beyond)))
-		for _, seq := range k.Beyond {
-			n += codec.SizeUvarint(seq)
-		}
-	}
-	return n
-}
-
-// AppendTo implements protocol.Message.
-func (m *RowReport) AppendTo(b []byte) []byte {
-	b = codec.AppendUvarint(b, uint64(len(m.Rows)))
-	for i := range m.Rows {
-		k := &m.Rows[i]
-		b = codec.AppendUvarint(codec.AppendUvarint(b, uint64(k.Node)), k.Received)
-		b = codec.AppendUvarint(b, uint64(len(k.Beyond)))
-		for _, seq := range k.Beyond {
-			b = codec.AppendUvarint(b, seq)
-		}
-	}
-	return b
-}
 
 func (m *RowReport) String() string {
 	s := "report rows:"
@@ -515,17 +269,6 @@ func (m *RowReport) String() string {
 		s += fmt.Sprintf(" %d received to %d and decided %v", k.Node, k.Received, k.Beyond)
 	}
 	return s
-}
-
-func readRowKnowledge(r *codec.Reader) RowKnowledge {
-	k := RowKnowledge{Node: geo.NodeID(r.UvarintMax(1<<16 - 1)), Received: r.UvarintMax(maxSeq)}
-	if n := r.Count(1); n > 0 {
-		k.Beyond = make([]uint64, n)
-		for i := range k.Beyond {
-			k.Beyond[i] = r.UvarintMax(maxSeq)
-		}
-	}
-	return k
 }
 
 // RejoinStep is the kind of a Rejoin message.
@@ -547,27 +290,13 @@ const (
 	settled
 	// askElsewhere answers an inquiry about instance Number of Node: the receiver must ask another copy.
 	askElsewhere
-	rejoinSteps
 )
 
 // Rejoin is a message between a new incarnation and the other nodes: see rejoin.
 type Rejoin struct {
-	Step   RejoinStep
+	Step   RejoinStep `codec:"enum=welcome..askElsewhere"`
 	Node   geo.NodeID
-	Number uint64
-}
-
-// Kind implements protocol.Message.
-func (m *Rejoin) Kind() uint8 { return kindRejoin }
-
-// Size implements protocol.Message.
-func (m *Rejoin) Size() int {
-	return 1 + codec.SizeUvarint(uint64(m.Node)) + codec.SizeUvarint(m.Number)
-}
-
-// AppendTo implements protocol.Message.
-func (m *Rejoin) AppendTo(b []byte) []byte {
-	return codec.AppendUvarint(codec.AppendUvarint(append(b, byte(m.Step)), uint64(m.Node)), m.Number)
+	Number uint64 `codec:"max=maxSeq"`
 }
 
 func (m *Rejoin) String() string {
@@ -589,90 +318,4 @@ func (m *Rejoin) String() string {
 	}
 }
 
-// decode is Engine.Decode.
-func decode(kind uint8, body []byte, procs *txn.Registry) (protocol.Message, error) {
-	if m, known, err := statetransfer.Decode(kind, body); known {
-		return m, err
-	}
-	if m, known, err := deterministic.Decode(kind, body); known {
-		return m, err
-	}
-	if m, known, err := reconnaissance.Decode(kind, body); known {
-		return m, err
-	}
-	r := codec.NewReader(body)
-	var m protocol.Message
-	switch kind {
-	case kindPreAccept:
-		m = &PreAccept{Seq: r.UvarintMax(maxSeq), T: readWholeTxn(&r, procs)}
-	case kindPreAcceptOK:
-		m = &PreAcceptOK{Seq: r.UvarintMax(maxSeq), Refused: readBool(&r), Deps: readDeps(&r, false)}
-	case kindAccept:
-		m = &Accept{readProposal(&r, procs), Ballot(r.Uvarint())}
-	case kindAcceptOK:
-		m = &AcceptOK{readInstance(&r), Ballot(r.Uvarint()), Ballot(r.Uvarint())}
-	case kindCommit:
-		m = &Commit{readProposal(&r, procs)}
-	case kindPrepare:
-		m = &Prepare{readInstance(&r), Ballot(r.Uvarint())}
-	case kindPromise:
-		p := &Promise{Proposal: readProposal(&r, procs)}
-		p.Ballot, p.Promised, p.Accepted = Ballot(r.Uvarint()), Ballot(r.Uvarint()), Ballot(r.Uvarint())
-		// A replica that knows the decision answers with Commit instead, so a promise reports no later phase.
-		if p.Phase = Phase(r.Uint8()); p.Phase > Accepted {
-			r.Fail(fmt.Errorf("%d is not a phase before the decision", p.Phase))
-		}
-		m = p
-	case kindInquire:
-		q := &Inquire{}
-		if n := r.Count(2); n > 0 {
-			q.IDs = make([]Instance, n)
-			for i := range q.IDs {
-				q.IDs[i] = readInstance(&r)
-			}
-		}
-		m = q
-	case kindAncestors:
-		a := &Ancestors{}
-		if n := r.Count(3); n > 0 {
-			a.List = make([]Ancestor, n)
-			for i := range a.List {
-				a.List[i] = Ancestor{readInstance(&r), readDeps(&r, true)}
-			}
-		}
-		m = a
-	case kindProgress:
-		m = &Progress{r.Uvarint(), r.Uvarint(), r.Uvarint(), r.Uvarint()}
-	case kindRowQuery:
-		q := &RowQuery{}
-		if n := r.Count(1); n > 0 {
-			q.Rows = make([]geo.NodeID, n)
-			for i := range q.Rows {
-				q.Rows[i] = geo.NodeID(r.UvarintMax(1<<16 - 1))
-			}
-		}
-		m = q
-	case kindRowReport:
-		p := &RowReport{}
-		if n := r.Count(3); n > 0 {
-			p.Rows = make([]RowKnowledge, n)
-			for i := range p.Rows {
-				p.Rows[i] = readRowKnowledge(&r)
-			}
-		}
-		m = p
-	case kindRejoin:
-		j := &Rejoin{Step: RejoinStep(r.Uint8())}
-		if j.Step == 0 || j.Step >= rejoinSteps {
-			r.Fail(fmt.Errorf("%d is not a step of a new incarnation's", j.Step))
-		}
-		j.Node, j.Number = geo.NodeID(r.UvarintMax(1<<16-1)), r.UvarintMax(maxSeq)
-		m = j
-	default:
-		return nil, fmt.Errorf("message kind %d is not one of janus's", kind)
-	}
-	if err := r.Done(); err != nil {
-		return nil, err
-	}
-	return m, nil
-}
+var decode = protocol.Decode("janus", decodeMessage, statetransfer.Decode, deterministic.Decode, reconnaissance.Decode)

@@ -15,11 +15,18 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
+// entryHead starts the encoding of an entry. how shows which other fields follow.
+//
+//codec:part
+type entryHead struct {
+	id  Instance
+	t   *txn.Transaction `codec:"optional"`
+	how uint8
+}
+
 // entry is the part of a state that describes one instance.
 type entry struct {
-	id   Instance
-	t    *txn.Transaction
-	how  uint8
+	entryHead
 	noop bool
 	deps []Dep
 	turn uint64
@@ -57,11 +64,12 @@ func (j *rejoin) state(to geo.NodeID) []byte {
 		case rec.phase >= Committed:
 			how = decided
 		}
-		b = append(appendTxn(appendInstance(b, rec.id), rec.t), how)
+		head := entryHead{rec.id, rec.t, how}
+		b = head.appendTo(b)
 		if how == undecided {
 			continue
 		}
-		b = appendDeps(appendBool(b, rec.noop), rec.deps, true)
+		b = appendDeps(append(b, codec.Flags(rec.noop, false)), rec.deps, true)
 		if how < placed {
 			continue
 		}
@@ -96,13 +104,14 @@ func (j *rejoin) readState(data []byte, donor bool) (*known, error) {
 	for range j.r.nodes {
 		s.stable, s.forget = append(s.stable, r.Uvarint()), append(s.forget, r.Uvarint())
 	}
+	txns := codec.NewTxnArena(j.r.procedures)
 	for range r.Count(4) {
-		e := entry{id: readInstance(&r), t: readTxn(&r, j.r.procedures), how: r.Uint8()}
-		if e.t == nil || int(e.id.Node()) >= j.r.nodes {
+		var e entry
+		if e.read(&r, txns); e.t == nil || int(e.id.Node()) >= j.r.nodes {
 			r.Fail(fmt.Errorf("%v cannot be an instance", e.id))
 		}
 		if e.how != undecided {
-			e.noop = readBool(&r)
+			e.noop = r.Flag()
 			e.deps = readDeps(&r, true)
 		}
 		if e.how >= placed {

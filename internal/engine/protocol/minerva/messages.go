@@ -8,7 +8,6 @@ import (
 	"github.com/geobench/geobench/internal/base/codec"
 	"github.com/geobench/geobench/internal/base/geo"
 	"github.com/geobench/geobench/internal/base/txn"
-	"github.com/geobench/geobench/internal/engine/blocks/deterministic"
 	"github.com/geobench/geobench/internal/engine/blocks/optimistic"
 	"github.com/geobench/geobench/internal/engine/blocks/statetransfer"
 	"github.com/geobench/geobench/internal/engine/consensus"
@@ -120,20 +119,17 @@ func (m *Batch) String() string {
 	return b.String()
 }
 
-func decodeBatch(r *codec.Reader, procs *txn.Registry) (*Batch, error) {
-	m := &Batch{size: r.Len(), Origin: geo.NodeID(r.UvarintMax(maxNode)), Number: r.UvarintMax(maxNumber), First: r.UvarintMax(maxNumber), Epoch: r.UvarintMax(maxNumber)}
-	n := r.Count(codec.MinTransaction + 1)
-	if n > 0 {
+func (m *Batch) read(r *codec.Reader, txns *codec.TxnArena) {
+	m.size = r.Len()
+	m.Origin = geo.NodeID(r.UvarintMax(maxNode))
+	m.Number, m.First, m.Epoch = r.UvarintMax(maxNumber), r.UvarintMax(maxNumber), r.UvarintMax(maxNumber)
+	if n := r.Count(codec.MinTransaction + 1); n > 0 {
 		m.Records = make([]Record, n)
+		txns.Reserve(n)
 	}
-	room := deterministic.NewTxnArena(procs, n)
 	for i := range m.Records {
 		rec := &m.Records[i]
-		t, err := room.Transaction(r)
-		if err != nil {
-			return nil, err
-		}
-		rec.Txn = t
+		rec.Txn = txns.Transaction(r)
 		switch kind := r.Uint8(); kind {
 		case 0:
 			rec.Reads = optimistic.ReadReads(r)
@@ -144,38 +140,23 @@ func decodeBatch(r *codec.Reader, procs *txn.Registry) (*Batch, error) {
 			r.Fail(fmt.Errorf("%d does not say whether a transaction was executed", kind))
 		}
 		if r.Err() != nil {
-			break
+			return
 		}
 	}
-	return m, nil
 }
 
 // Acknowledgement reports that the sender has received all batches of the receiver's log up to Number.
-type Acknowledgement struct{ Number uint64 }
-
-// Kind implements protocol.Message.
-func (m *Acknowledgement) Kind() uint8 { return kindAcknowledgement }
-
-// Size implements protocol.Message.
-func (m *Acknowledgement) Size() int { return codec.SizeUvarint(m.Number) }
-
-// AppendTo implements protocol.Message.
-func (m *Acknowledgement) AppendTo(b []byte) []byte { return codec.AppendUvarint(b, m.Number) }
+type Acknowledgement struct {
+	Number uint64 `codec:"max=maxNumber"`
+}
 
 func (m *Acknowledgement) String() string { return fmt.Sprintf("has batch %s", numbered(m.Number)) }
 
 // Proof is a proof of availability: f + 1 replicas have the sender's batch Number and all batches before it (section
 // 3.3).
-type Proof struct{ Number uint64 }
-
-// Kind implements protocol.Message.
-func (m *Proof) Kind() uint8 { return kindProof }
-
-// Size implements protocol.Message.
-func (m *Proof) Size() int { return codec.SizeUvarint(m.Number) }
-
-// AppendTo implements protocol.Message.
-func (m *Proof) AppendTo(b []byte) []byte { return codec.AppendUvarint(b, m.Number) }
+type Proof struct {
+	Number uint64 `codec:"max=maxNumber"`
+}
 
 func (m *Proof) String() string {
 	return fmt.Sprintf("proof of availability of batch %s", numbered(m.Number))
@@ -185,20 +166,7 @@ func (m *Proof) String() string {
 type Request struct {
 	Origin geo.NodeID
 	// From and To are the first and last batch requested.
-	From, To uint64
-}
-
-// Kind implements protocol.Message.
-func (m *Request) Kind() uint8 { return kindRequest }
-
-// Size implements protocol.Message.
-func (m *Request) Size() int {
-	return codec.SizeUvarint(uint64(m.Origin)) + codec.SizeUvarint(m.From) + codec.SizeUvarint(m.To)
-}
-
-// AppendTo implements protocol.Message.
-func (m *Request) AppendTo(b []byte) []byte {
-	return codec.AppendUvarint(codec.AppendUvarint(codec.AppendUvarint(b, uint64(m.Origin)), m.From), m.To)
+	From, To uint64 `codec:"max=maxNumber"`
 }
 
 func (m *Request) String() string {
@@ -208,20 +176,7 @@ func (m *Request) String() string {
 // Forgotten answers a Request: the sender lacks the requested batch and will never have it.
 type Forgotten struct {
 	Origin geo.NodeID
-	Number uint64
-}
-
-// Kind implements protocol.Message.
-func (m *Forgotten) Kind() uint8 { return kindForgotten }
-
-// Size implements protocol.Message.
-func (m *Forgotten) Size() int {
-	return codec.SizeUvarint(uint64(m.Origin)) + codec.SizeUvarint(m.Number)
-}
-
-// AppendTo implements protocol.Message.
-func (m *Forgotten) AppendTo(b []byte) []byte {
-	return codec.AppendUvarint(codec.AppendUvarint(b, uint64(m.Origin)), m.Number)
+	Number uint64 `codec:"max=maxNumber"`
 }
 
 func (m *Forgotten) String() string {
@@ -270,32 +225,12 @@ func readHeads(r *codec.Reader) Heads {
 // Cut is a consistent cut that the coordinator has decided without consensus: see the parameter commit.
 type Cut struct{ Heads Heads }
 
-// Kind implements protocol.Message.
-func (m *Cut) Kind() uint8 { return kindCut }
-
-// Size implements protocol.Message.
-func (m *Cut) Size() int { return m.Heads.size() }
-
-// AppendTo implements protocol.Message.
-func (m *Cut) AppendTo(b []byte) []byte { return m.Heads.appendTo(b) }
-
 func (m *Cut) String() string { return fmt.Sprintf("cut %v", m.Heads) }
 
 // Progress reports the last epoch that the sender has committed, and the batches that it knows to be available.
 type Progress struct {
-	Epoch  uint64
+	Epoch  uint64 `codec:"max=maxNumber"`
 	Proofs Heads
-}
-
-// Kind implements protocol.Message.
-func (m *Progress) Kind() uint8 { return kindProgress }
-
-// Size implements protocol.Message.
-func (m *Progress) Size() int { return codec.SizeUvarint(m.Epoch) + m.Proofs.size() }
-
-// AppendTo implements protocol.Message.
-func (m *Progress) AppendTo(b []byte) []byte {
-	return m.Proofs.appendTo(codec.AppendUvarint(b, m.Epoch))
 }
 
 func (m *Progress) String() string {
@@ -305,62 +240,30 @@ func (m *Progress) String() string {
 // Cuts sends a new incarnation the recent cuts, if the coordinator decides cuts without consensus.
 type Cuts struct{ State []byte }
 
-// Kind implements protocol.Message.
-func (m *Cuts) Kind() uint8 { return kindCuts }
-
-// Size implements protocol.Message.
-func (m *Cuts) Size() int { return codec.SizeBytes(m.State) }
-
-// AppendTo implements protocol.Message.
-func (m *Cuts) AppendTo(b []byte) []byte { return codec.AppendBytes(b, m.State) }
-
 func (m *Cuts) String() string { return "the last cuts" }
 
 // Join requests rows. The sender is a new incarnation that knows only the cuts after Epoch, so it needs the rows of
 // that epoch or a later one.
-type Join struct{ Epoch uint64 }
-
-// Kind implements protocol.Message.
-func (m *Join) Kind() uint8 { return kindJoin }
-
-// Size implements protocol.Message.
-func (m *Join) Size() int { return codec.SizeUvarint(m.Epoch) }
-
-// AppendTo implements protocol.Message.
-func (m *Join) AppendTo(b []byte) []byte { return codec.AppendUvarint(b, m.Epoch) }
+type Join struct {
+	Epoch uint64 `codec:"max=maxNumber"`
+}
 
 func (m *Join) String() string {
 	return fmt.Sprintf("wants the rows after epoch %d or a later one", m.Epoch)
 }
 
 // Follow requests the batches of the receiver's log from batch From on.
-type Follow struct{ From uint64 }
-
-// Kind implements protocol.Message.
-func (m *Follow) Kind() uint8 { return kindFollow }
-
-// Size implements protocol.Message.
-func (m *Follow) Size() int { return codec.SizeUvarint(m.From) }
-
-// AppendTo implements protocol.Message.
-func (m *Follow) AppendTo(b []byte) []byte { return codec.AppendUvarint(b, m.From) }
+type Follow struct {
+	From uint64 `codec:"max=maxNumber"`
+}
 
 func (m *Follow) String() string {
 	return fmt.Sprintf("wants the log from batch %s on", numbered(m.From))
 }
 
 // Followed reports that the sender has sent its batches up to Number. The sender's log extends to Last.
-type Followed struct{ Number, Last uint64 }
-
-// Kind implements protocol.Message.
-func (m *Followed) Kind() uint8 { return kindFollowed }
-
-// Size implements protocol.Message.
-func (m *Followed) Size() int { return codec.SizeUvarint(m.Number) + codec.SizeUvarint(m.Last) }
-
-// AppendTo implements protocol.Message.
-func (m *Followed) AppendTo(b []byte) []byte {
-	return codec.AppendUvarint(codec.AppendUvarint(b, m.Number), m.Last)
+type Followed struct {
+	Number, Last uint64 `codec:"max=maxNumber"`
 }
 
 func (m *Followed) String() string {
@@ -375,51 +278,4 @@ func numbered(number uint64) string {
 	return fmt.Sprint(number)
 }
 
-// decode is Engine.Decode.
-func decode(kind uint8, body []byte, procs *txn.Registry) (protocol.Message, error) {
-	if m, known, err := statetransfer.Decode(kind, body); known {
-		return m, err
-	}
-	r := codec.NewReader(body)
-	var m protocol.Message
-	switch kind {
-	case kindBatch:
-		b, err := decodeBatch(&r, procs)
-		if err != nil {
-			return nil, err
-		}
-		m = b
-	case kindAcknowledgement:
-		m = &Acknowledgement{r.UvarintMax(maxNumber)}
-	case kindProof:
-		m = &Proof{r.UvarintMax(maxNumber)}
-	case kindRequest:
-		m = &Request{geo.NodeID(r.UvarintMax(maxNode)), r.UvarintMax(maxNumber), r.UvarintMax(maxNumber)}
-	case kindCut:
-		m = &Cut{readHeads(&r)}
-	case kindProgress:
-		m = &Progress{r.UvarintMax(maxNumber), readHeads(&r)}
-	case kindCuts:
-		m = &Cuts{r.Bytes()}
-	case kindJoin:
-		m = &Join{r.UvarintMax(maxNumber)}
-	case kindFollow:
-		m = &Follow{r.UvarintMax(maxNumber)}
-	case kindFollowed:
-		m = &Followed{r.UvarintMax(maxNumber), r.UvarintMax(maxNumber)}
-	case kindForgotten:
-		m = &Forgotten{geo.NodeID(r.UvarintMax(maxNode)), r.UvarintMax(maxNumber)}
-	case consensus.Kind:
-		c, err := consensus.Decode(body)
-		if err != nil {
-			return nil, err
-		}
-		return c, nil
-	default:
-		return nil, fmt.Errorf("message kind %d is not one of minerva's", kind)
-	}
-	if err := r.Done(); err != nil {
-		return nil, err
-	}
-	return m, nil
-}
+var decode = protocol.Decode("minerva", decodeMessage, statetransfer.Decode, consensus.Decode)

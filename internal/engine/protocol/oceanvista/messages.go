@@ -7,7 +7,6 @@ import (
 
 	"github.com/geobench/geobench/internal/base/codec"
 	"github.com/geobench/geobench/internal/base/geo"
-	"github.com/geobench/geobench/internal/base/txn"
 	"github.com/geobench/geobench/internal/engine/blocks/deterministic"
 	"github.com/geobench/geobench/internal/engine/blocks/reconnaissance"
 	"github.com/geobench/geobench/internal/engine/blocks/statetransfer"
@@ -28,14 +27,6 @@ const (
 
 // timestampSize is the encoded size of a timestamp in bytes.
 const timestampSize = 8
-
-func (f *Functor) size() int { return timestampSize + codec.SizeTransaction(f.T) }
-
-func (f *Functor) appendTo(b []byte) []byte {
-	return codec.AppendTransaction(codec.AppendUint64(b, uint64(f.Timestamp)), f.T)
-}
-
-func readTimestamp(r *codec.Reader) Timestamp { return Timestamp(r.Uint64()) }
 
 func sizeFunctors(functors []Functor) int {
 	n := codec.SizeUvarint(uint64(len(functors)))
@@ -69,21 +60,19 @@ func inPieces(functors []Functor, most int, f func(piece []Functor, more bool)) 
 	}
 }
 
-func readFunctors(r *codec.Reader, procs *txn.Registry) ([]Functor, error) {
+func readFunctors(r *codec.Reader, txns *codec.TxnArena) []Functor {
 	n := r.Count(timestampSize + codec.MinTransaction)
 	if n == 0 {
-		return nil, r.Err()
+		return nil
 	}
-	functors, room := make([]Functor, n), deterministic.NewTxnArena(procs, n)
+	functors := make([]Functor, n)
+	txns.Reserve(n)
 	for i := range functors {
-		at := readTimestamp(r)
-		t, err := room.Transaction(r)
-		if err != nil {
-			return nil, err
+		if functors[i].read(r, txns); r.Err() != nil {
+			break
 		}
-		functors[i] = Functor{at, t}
 	}
-	return functors, nil
+	return functors
 }
 
 func stringFunctors(functors []Functor) string {
@@ -101,33 +90,13 @@ type Write struct {
 	Functor
 }
 
-// Kind implements protocol.Message.
-func (m *Write) Kind() uint8 { return kindWrite }
-
-// Size implements protocol.Message.
-func (m *Write) Size() int {
-	return codec.SizeUvarint(m.View) + codec.SizeUvarint(m.Epoch) + m.size()
-}
-
-// AppendTo implements protocol.Message.
-func (m *Write) AppendTo(b []byte) []byte {
-	return m.appendTo(codec.AppendUvarint(codec.AppendUvarint(b, m.View), m.Epoch))
-}
-
 func (m *Write) String() string { return "write" + stringFunctors([]Functor{m.Functor}) }
 
 // Stored reports that the sender has stored all functors of the receiver up to Timestamp that access the sender's
 // partition.
-type Stored struct{ Timestamp Timestamp }
-
-// Kind implements protocol.Message.
-func (m *Stored) Kind() uint8 { return kindStored }
-
-// Size implements protocol.Message.
-func (m *Stored) Size() int { return timestampSize }
-
-// AppendTo implements protocol.Message.
-func (m *Stored) AppendTo(b []byte) []byte { return codec.AppendUint64(b, uint64(m.Timestamp)) }
+type Stored struct {
+	Timestamp Timestamp `codec:"fixed"`
+}
 
 func (m *Stored) String() string { return fmt.Sprintf("has stored %v", m.Timestamp) }
 
@@ -137,25 +106,10 @@ type Gossip struct {
 	View, Epoch uint64
 	// Watermark covers the sender's functors: all functors up to it are stable, and the sender issues no further
 	// timestamps up to it. Replicated is the timestamp up to which all replicas have the sender's functors.
-	Watermark, Replicated Timestamp
+	Watermark, Replicated Timestamp `codec:"fixed"`
 	// Number counts the sender's gossip messages to the receiver, from 1. Received is the last number that the sender has
 	// received from the receiver.
 	Number, Received uint64
-}
-
-// Kind implements protocol.Message.
-func (m *Gossip) Kind() uint8 { return kindGossip }
-
-// Size implements protocol.Message.
-func (m *Gossip) Size() int {
-	return codec.SizeUvarint(m.View) + codec.SizeUvarint(m.Epoch) + 2*timestampSize + codec.SizeUvarint(m.Number) + codec.SizeUvarint(m.Received)
-}
-
-// AppendTo implements protocol.Message.
-func (m *Gossip) AppendTo(b []byte) []byte {
-	b = codec.AppendUvarint(codec.AppendUvarint(b, m.View), m.Epoch)
-	b = codec.AppendUint64(codec.AppendUint64(b, uint64(m.Watermark)), uint64(m.Replicated))
-	return codec.AppendUvarint(codec.AppendUvarint(b, m.Number), m.Received)
 }
 
 func (m *Gossip) String() string {
@@ -182,23 +136,8 @@ type Report struct {
 	More  bool
 	// Replicated is the suspected server's second watermark as known to the sender. Functors are the later functors that
 	// the sender holds, in timestamp order.
-	Replicated Timestamp
-	Functors   []Functor
-}
-
-// Kind implements protocol.Message.
-func (m *Report) Kind() uint8 { return kindReport }
-
-// Size implements protocol.Message.
-func (m *Report) Size() int {
-	return codec.SizeUvarint(uint64(m.Server)) + codec.SizeUvarint(m.Epoch) + codec.SizeUvarint(m.Piece) + 1 + timestampSize + sizeFunctors(m.Functors)
-}
-
-// AppendTo implements protocol.Message.
-func (m *Report) AppendTo(b []byte) []byte {
-	b = codec.AppendUvarint(codec.AppendUvarint(codec.AppendUvarint(b, uint64(m.Server)), m.Epoch), m.Piece)
-	b = append(b, codec.Flags(m.More, false))
-	return appendFunctors(codec.AppendUint64(b, uint64(m.Replicated)), m.Functors)
+	Replicated Timestamp `codec:"fixed"`
+	Functors   []Functor `codec:"as=functors"`
 }
 
 func (m *Report) String() string {
@@ -207,15 +146,6 @@ func (m *Report) String() string {
 
 // JoinRequest asks an active server to let the sender, which is closed, join again.
 type JoinRequest struct{ Epoch uint64 }
-
-// Kind implements protocol.Message.
-func (m *JoinRequest) Kind() uint8 { return kindJoinRequest }
-
-// Size implements protocol.Message.
-func (m *JoinRequest) Size() int { return codec.SizeUvarint(m.Epoch) }
-
-// AppendTo implements protocol.Message.
-func (m *JoinRequest) AppendTo(b []byte) []byte { return codec.AppendUvarint(b, m.Epoch) }
 
 func (m *JoinRequest) String() string { return fmt.Sprintf("asks to join in epoch %d", m.Epoch) }
 
@@ -231,6 +161,14 @@ func (m *Proposal) Size() int { return codec.SizeBytes(m.Entry) }
 // AppendTo implements protocol.Message.
 func (m *Proposal) AppendTo(b []byte) []byte { return codec.AppendBytes(b, m.Entry) }
 
+func (m *Proposal) read(r *codec.Reader, txns *codec.TxnArena) {
+	if m.Entry = r.Bytes(); r.Err() == nil {
+		if _, err := readEntry(m.Entry, txns); err != nil {
+			r.Fail(err)
+		}
+	}
+}
+
 func (m *Proposal) String() string {
 	if len(m.Entry) == 0 {
 		return "proposes nothing"
@@ -243,15 +181,6 @@ func (m *Proposal) String() string {
 
 // StateRequest requests the rows as of a mark from a donor. ID is the view of the mark.
 type StateRequest struct{ ID uint64 }
-
-// Kind implements protocol.Message.
-func (m *StateRequest) Kind() uint8 { return kindStateRequest }
-
-// Size implements protocol.Message.
-func (m *StateRequest) Size() int { return codec.SizeUvarint(m.ID) }
-
-// AppendTo implements protocol.Message.
-func (m *StateRequest) AppendTo(b []byte) []byte { return codec.AppendUvarint(b, m.ID) }
 
 func (m *StateRequest) String() string {
 	return fmt.Sprintf("asks for the rows as of the mark of view %d", m.ID)
@@ -362,11 +291,13 @@ func (e *abandonment) append(b []byte) []byte {
 	return appendHead(b, entryAbandonment, e.server, e.epoch)
 }
 
+func readTimestamp(r *codec.Reader) Timestamp { return Timestamp(r.Uint64()) }
+
 func readNode(r *codec.Reader) geo.NodeID { return geo.NodeID(r.UvarintMax(maxNode)) }
 
 func readIncarnation(r *codec.Reader) uint32 { return uint32(r.UvarintMax(math.MaxUint32)) }
 
-func readEntry(data []byte, procs *txn.Registry) (e entry, err error) {
+func readEntry(data []byte, txns *codec.TxnArena) (e entry, err error) {
 	r := codec.NewReader(data)
 	kind, server, epoch := r.Uint8(), readNode(&r), r.Uvarint()
 	switch kind {
@@ -374,9 +305,7 @@ func readEntry(data []byte, procs *txn.Registry) (e entry, err error) {
 		e = &suspicion{server, epoch}
 	case entryDecision:
 		d := &decision{server: server, epoch: epoch, piece: r.Uvarint(), more: r.Flag(), replicated: readTimestamp(&r)}
-		if d.survivors, err = readFunctors(&r, procs); err != nil {
-			return nil, err
-		}
+		d.survivors = readFunctors(&r, txns)
 		e = d
 	case entryJoin:
 		e = &join{server, epoch, readNode(&r), r.Uvarint(), readTimestamp(&r), 0}
@@ -400,59 +329,4 @@ func readEntry(data []byte, procs *txn.Registry) (e entry, err error) {
 	return e, nil
 }
 
-// decode is Engine.Decode.
-func decode(kind uint8, body []byte, procs *txn.Registry) (protocol.Message, error) {
-	r := codec.NewReader(body)
-	var m protocol.Message
-	var err error
-	switch kind {
-	case kindWrite:
-		w := &Write{View: r.Uvarint(), Epoch: r.Uvarint()}
-		w.Timestamp = readTimestamp(&r)
-		room := deterministic.NewTxnArena(procs, 1)
-		w.T, err = room.Transaction(&r)
-		m = w
-	case kindStored:
-		m = &Stored{readTimestamp(&r)}
-	case kindGossip:
-		m = &Gossip{r.Uvarint(), r.Uvarint(), readTimestamp(&r), readTimestamp(&r), r.Uvarint(), r.Uvarint()}
-	case kindReport:
-		rep := &Report{Server: readNode(&r), Epoch: r.Uvarint(), Piece: r.Uvarint(), More: r.Flag(), Replicated: readTimestamp(&r)}
-		rep.Functors, err = readFunctors(&r, procs)
-		m = rep
-	case kindJoinRequest:
-		m = &JoinRequest{r.Uvarint()}
-	case kindProposal:
-		p := &Proposal{r.Bytes()}
-		if r.Err() == nil {
-			_, err = readEntry(p.Entry, procs)
-		}
-		m = p
-	case kindStateRequest:
-		m = &StateRequest{r.Uvarint()}
-	case consensus.Kind:
-		c, err := consensus.Decode(body)
-		if err != nil {
-			return nil, err
-		}
-		return c, nil
-	default:
-		if m, known, err := deterministic.Decode(kind, body); known {
-			return m, err
-		}
-		if m, known, err := reconnaissance.Decode(kind, body); known {
-			return m, err
-		}
-		if m, known, err := statetransfer.Decode(kind, body); known {
-			return m, err
-		}
-		return nil, fmt.Errorf("message kind %d is not one of oceanvista's", kind)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if err := r.Done(); err != nil {
-		return nil, err
-	}
-	return m, nil
-}
+var decode = protocol.Decode("oceanvista", decodeMessage, consensus.Decode, deterministic.Decode, reconnaissance.Decode, statetransfer.Decode)

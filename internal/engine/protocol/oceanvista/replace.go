@@ -454,8 +454,8 @@ func (p *replacement) install() {
 	in := codec.NewReader(p.came)
 	p.came = nil
 	rows := statetransfer.ReadRows(&in)
-	decided, err := readFunctors(&in, r.procs)
-	if err != nil || in.Done() != nil || r.behind {
+	decided := readFunctors(&in, codec.NewTxnArena(r.procs))
+	if in.Done() != nil || r.behind {
 		return // the sender is not a donor
 	}
 	p.rows.Replace(rows)

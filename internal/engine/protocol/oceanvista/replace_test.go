@@ -377,9 +377,9 @@ func read(t *testing.T, data []byte) ([]store.Row, []Functor) {
 	t.Helper()
 	in := codec.NewReader(data)
 	rows := statetransfer.ReadRows(&in)
-	functors, err := readFunctors(&in, simload.Procedures)
-	if err != nil || in.Done() != nil {
-		t.Fatal(err, in.Err())
+	functors := readFunctors(&in, codec.NewTxnArena(simload.Procedures))
+	if err := in.Done(); err != nil {
+		t.Fatal(err)
 	}
 	return rows, functors
 }

@@ -38,8 +38,8 @@ func (t Timestamp) String() string {
 
 // Functor is a transaction with its timestamp.
 type Functor struct {
-	Timestamp
-	T *txn.Transaction
+	Timestamp `codec:"fixed"`
+	T         *txn.Transaction
 }
 
 // writes tracks the S-phases of this server's transactions.

@@ -404,7 +404,7 @@ func (m *membership) requested(from geo.NodeID, req *JoinRequest) {
 
 // apply applies an agreed entry. An outdated entry changes nothing.
 func (m *membership) apply(data []byte) {
-	e, err := readEntry(data, m.r.procs)
+	e, err := readEntry(data, codec.NewTxnArena(m.r.procs))
 	if err != nil || !e.apply(m) {
 		return
 	}

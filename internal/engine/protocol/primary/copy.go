@@ -39,7 +39,9 @@ func readCopy(data []byte) (*Copy, error) {
 		return o
 	})
 	for range r.Count(minEntry) {
-		m.Tail = append(m.Tail, readEntry(&r))
+		var e Entry
+		e.read(&r)
+		m.Tail = append(m.Tail, e)
 	}
 	return m, r.Done()
 }

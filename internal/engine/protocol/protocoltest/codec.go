@@ -13,6 +13,11 @@ import (
 // has a message of that kind.
 type Decode func(kind uint8, body []byte) (m protocol.Message, known bool, err error)
 
+// Of adapts a package's decoder to the type Decode. procedures prepare the transactions in messages.
+func Of(decode protocol.Decoder, procedures *txn.Registry) Decode {
+	return func(kind uint8, body []byte) (protocol.Message, bool, error) { return decode(kind, body, procedures) }
+}
+
 // All adapts an engine's Decode to the type Decode. An engine knows all kinds of its messages, so known is always true.
 func All(decode func(uint8, []byte, *txn.Registry) (protocol.Message, error), procedures *txn.Registry) Decode {
 	return func(kind uint8, body []byte) (protocol.Message, bool, error) {

@@ -150,7 +150,8 @@ func (g *group) Apply(entry []byte) {
 	for r.Len() > 0 && r.Err() == nil {
 		switch kind := r.Uint8(); kind {
 		case commandDeliver:
-			x := &delivery{name: raftgroup.ReadName(&r), Update: readUpdate(&r), earliest: clock}
+			x := &delivery{name: raftgroup.ReadName(&r), earliest: clock}
+			x.Update.read(&r)
 			// Writes are kept in the store for longer than the entry, and must not alias its buffer.
 			txn.Own(x.Writes)
 			g.deliver(x)

@@ -117,7 +117,7 @@ func (g *group) Restore(data []byte) {
 			e := readEnding(&r)
 			x.verdict, x.timestamp = e.verdict, e.timestamp
 		}
-		x.Update = readUpdate(&r)
+		x.Update.read(&r)
 		x.footprint = footprintOf(&x.Update)
 		g.pending = append(g.pending, x)
 		g.unfinished.add(x)

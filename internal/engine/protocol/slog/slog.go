@@ -11,7 +11,6 @@
 package slog
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/geobench/geobench/internal/base/geo"
@@ -65,7 +64,7 @@ var Engine = &protocol.Engine{
 	},
 	Replaces: locallog.Replaces,
 	New:      func(c protocol.Config) protocol.Replica { return newReplica(c, mistakes{}) },
-	Decode:   decode,
+	Decode:   protocol.Decode("slog", locallog.Decode),
 	Law:      law,
 }
 
@@ -220,14 +219,6 @@ func (r *Replica) Readings(dst []protocol.Reading) []protocol.Reading {
 		protocol.Reading{Name: "orderer_position", Value: int64(r.orderer.Order.Position())},
 		protocol.Reading{Name: "orderer_term", Value: int64(r.orderer.Order.Term())},
 	)
-}
-
-// decode is Engine.Decode.
-func decode(kind uint8, body []byte, procs *txn.Registry) (protocol.Message, error) {
-	if m, known, err := locallog.Decode(kind, body, procs); known {
-		return m, err
-	}
-	return nil, fmt.Errorf("message kind %d is not one of slog's", kind)
 }
 
 // law is Engine.Law. Every transaction takes the client's round trip to its node. A single-home transaction is

@@ -76,7 +76,7 @@ func (g *group) Snapshot() []byte {
 	for _, n := range g.names() {
 		b = appendEffect(b, commandPrepare, g.prepared[n])
 	}
-	b = g.ended.AppendTo(b, func(b []byte, o Outcome) []byte { return o.appendTo(b) })
+	b = g.ended.AppendTo(b, appendOutcome)
 	return g.AppendRows(raftgroup.AppendNames(b, g.prevented), g.r.store)
 }
 

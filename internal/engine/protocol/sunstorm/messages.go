@@ -9,7 +9,6 @@ import (
 	"github.com/geobench/geobench/internal/base/codec"
 	"github.com/geobench/geobench/internal/base/geo"
 	"github.com/geobench/geobench/internal/base/txn"
-	"github.com/geobench/geobench/internal/engine/blocks/deterministic"
 	"github.com/geobench/geobench/internal/engine/blocks/optimistic"
 	"github.com/geobench/geobench/internal/engine/blocks/raftgroup"
 	"github.com/geobench/geobench/internal/engine/blocks/rerun"
@@ -17,7 +16,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Message kinds.
+// Message kinds. make generate writes the encodings of their structs.
 const (
 	kindForward = iota + 1
 	kindAnswer
@@ -44,28 +43,10 @@ const (
 // Forward hands a transaction to the region's writer of the partition.
 type Forward struct{ T *txn.Transaction }
 
-// Kind implements protocol.Message.
-func (m *Forward) Kind() uint8 { return kindForward }
-
-// Size implements protocol.Message.
-func (m *Forward) Size() int { return codec.SizeTransaction(m.T) }
-
-// AppendTo implements protocol.Message.
-func (m *Forward) AppendTo(b []byte) []byte { return codec.AppendTransaction(b, m.T) }
-
 func (m *Forward) String() string { return fmt.Sprintf("forward t%v", m.T.ID) }
 
 // Answer returns the outcome of a forwarded transaction to the client's node.
 type Answer struct{ Outcome txn.Outcome }
-
-// Kind implements protocol.Message.
-func (m *Answer) Kind() uint8 { return kindAnswer }
-
-// Size implements protocol.Message.
-func (m *Answer) Size() int { return codec.SizeOutcome(&m.Outcome) }
-
-// AppendTo implements protocol.Message.
-func (m *Answer) AppendTo(b []byte) []byte { return codec.AppendOutcome(b, &m.Outcome) }
 
 func (m *Answer) String() string { return fmt.Sprintf("answer t%v %v", m.Outcome.ID, m.Outcome.Status) }
 
@@ -76,20 +57,6 @@ type Read struct {
 	// Snapshot is the version that an earlier answer of the receiver named, 0 for the newest version.
 	Snapshot uint64
 	Ranges   []txn.Range
-}
-
-// Kind implements protocol.Message.
-func (m *Read) Kind() uint8 { return kindRead }
-
-// Size implements protocol.Message.
-func (m *Read) Size() int {
-	return codec.SizeID(m.ID) + codec.SizeUvarint(m.Round) + codec.SizeUvarint(m.Snapshot) + codec.SizeRanges(m.Ranges)
-}
-
-// AppendTo implements protocol.Message.
-func (m *Read) AppendTo(b []byte) []byte {
-	b = codec.AppendUvarint(codec.AppendUvarint(codec.AppendID(b, m.ID), m.Round), m.Snapshot)
-	return codec.AppendRanges(b, m.Ranges)
 }
 
 func (m *Read) String() string {
@@ -187,8 +154,8 @@ func readHead(r *codec.Reader) (n int, more bool) {
 	return int(h >> 1), h&1 != 0
 }
 
-func readRows(r *codec.Reader) *Rows {
-	m := &Rows{ID: r.ID(), Round: r.Uvarint(), Snapshot: r.Uvarint()}
+func (m *Rows) read(r *codec.Reader) {
+	m.ID, m.Round, m.Snapshot = r.ID(), r.Uvarint(), r.Uvarint()
 	n, lsns := readHead(r)
 	if lsns {
 		m.LSNs = make([]uint64, r.Count(1))
@@ -201,7 +168,7 @@ func readRows(r *codec.Reader) *Rows {
 		r.Fail(fmt.Errorf("the rows of %d ranges do not fit into %d bytes", n, r.Len()))
 	}
 	if n == 0 || r.Err() != nil {
-		return m
+		return
 	}
 	m.Found = make([][]rerun.Row, n)
 	for i := range m.Found {
@@ -215,7 +182,6 @@ func readRows(r *codec.Reader) *Rows {
 			row.Key, row.Writer, row.Value = r.Key(), r.ID(), r.Bytes()
 		}
 	}
-	return m
 }
 
 // Prepare asks a writer to validate, and prepare, its part of a transaction. It is the initiator's vote to commit.
@@ -272,8 +238,8 @@ func (m *Prepare) String() string {
 	return fmt.Sprintf("prepare t%v at %v, %d rows read, %d written", m.ID, m.Writers, m.Reads.Len(), len(m.Writes))
 }
 
-func readPrepare(r *codec.Reader) *Prepare {
-	m := &Prepare{ID: r.ID()}
+func (m *Prepare) read(r *codec.Reader) {
+	m.ID = r.ID()
 	n, lsn := readHead(r)
 	if lsn {
 		if m.LSN = r.Uvarint(); r.Err() == nil && m.LSN == 0 {
@@ -291,23 +257,24 @@ func readPrepare(r *codec.Reader) *Prepare {
 		}
 	}
 	m.Reads, m.Writes = optimistic.ReadReads(r), r.Writes()
-	return m
+}
+
+// decodeReused decodes a Prepare whose message kind shows that it starts with the field Reused.
+func decodeReused(kind uint8, body []byte, _ *txn.Registry) (m protocol.Message, known bool, err error) {
+	if kind != kindReusedPrepare {
+		return nil, false, nil
+	}
+	r := codec.NewReader(body)
+	p := &Prepare{Reused: r.UvarintIn(1, math.MaxUint64)}
+	p.read(&r)
+	return p, true, r.Done()
 }
 
 // Vote sends the sender's decision to all participants of a transaction.
 type Vote struct {
 	ID      txn.ID
-	Verdict Verdict
+	Verdict Verdict `codec:"enum=Yes..Gone"`
 }
-
-// Kind implements protocol.Message.
-func (m *Vote) Kind() uint8 { return kindVote }
-
-// Size implements protocol.Message.
-func (m *Vote) Size() int { return codec.SizeID(m.ID) + 1 }
-
-// AppendTo implements protocol.Message.
-func (m *Vote) AppendTo(b []byte) []byte { return append(codec.AppendID(b, m.ID), byte(m.Verdict)) }
 
 func (m *Vote) String() string {
 	if m.Verdict == Yes {
@@ -319,32 +286,19 @@ func (m *Vote) String() string {
 // Received confirms a vote.
 type Received struct{ ID txn.ID }
 
-// Kind implements protocol.Message.
-func (m *Received) Kind() uint8 { return kindReceived }
-
-// Size implements protocol.Message.
-func (m *Received) Size() int { return codec.SizeID(m.ID) }
-
-// AppendTo implements protocol.Message.
-func (m *Received) AppendTo(b []byte) []byte { return codec.AppendID(b, m.ID) }
-
 func (m *Received) String() string { return fmt.Sprintf("vote on t%v received", m.ID) }
 
 // Log is a part of the sender's log.
 type Log struct {
 	// First is the log sequence number of the first entry.
 	First   uint64
-	Entries []Entry
+	Entries []Entry `codec:"as=entries"`
 }
 
-// Kind implements protocol.Message.
-func (m *Log) Kind() uint8 { return kindLog }
-
-// Size implements protocol.Message.
-func (m *Log) Size() int {
-	n := codec.SizeUvarint(m.First) + codec.SizeUvarint(uint64(len(m.Entries)))
-	for i := range m.Entries {
-		e := &m.Entries[i]
+func sizeEntries(entries []Entry) int {
+	n := codec.SizeUvarint(uint64(len(entries)))
+	for i := range entries {
+		e := &entries[i]
 		n += 1 + codec.SizeID(e.ID) + codec.SizeWrites(e.Writes)
 		if far(e.Name) {
 			n += codec.SizeUvarint(uint64(e.Name.Initiator))
@@ -354,11 +308,6 @@ func (m *Log) Size() int {
 		}
 	}
 	return n
-}
-
-// AppendTo implements protocol.Message.
-func (m *Log) AppendTo(b []byte) []byte {
-	return appendEntries(codec.AppendUvarint(b, m.First), m.Entries)
 }
 
 func appendEntries(b []byte, entries []Entry) []byte {
@@ -438,28 +387,6 @@ func readEntryHead(r *codec.Reader) (kind EntryKind, n Name) {
 	return kind, n
 }
 
-func sizeName(n Name) int {
-	return codec.SizeUvarint(uint64(n.Initiator)) + codec.SizeUvarint(n.Generation)
-}
-
-func appendName(b []byte, n Name) []byte {
-	return codec.AppendUvarint(codec.AppendUvarint(b, uint64(n.Initiator)), n.Generation)
-}
-
-// readName reads a name. The initiator must not be above last.
-func readName(r *codec.Reader, last uint64) Name {
-	return Name{geo.NodeID(r.UvarintMax(last)), readPositive(r)}
-}
-
-// readPositive reads a number that is not 0.
-func readPositive(r *codec.Reader) uint64 {
-	n := r.Uvarint()
-	if r.Err() == nil && n == 0 {
-		r.Fail(errors.New("0 is not sent"))
-	}
-	return n
-}
-
 func (m *Log) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "log from %d:", m.First)
@@ -488,84 +415,6 @@ func readEntries(r *codec.Reader) []Entry {
 // Persisted reports to a writer up to which position a copy has the writer's log.
 type Persisted struct{ LSN uint64 }
 
-// Kind implements protocol.Message.
-func (m *Persisted) Kind() uint8 { return kindPersisted }
-
-// Size implements protocol.Message.
-func (m *Persisted) Size() int { return codec.SizeUvarint(m.LSN) }
-
-// AppendTo implements protocol.Message.
-func (m *Persisted) AppendTo(b []byte) []byte { return codec.AppendUvarint(b, m.LSN) }
-
 func (m *Persisted) String() string { return fmt.Sprintf("has the log up to %d", m.LSN) }
 
-// decode is Engine.Decode.
-func decode(kind uint8, body []byte, procs *txn.Registry) (protocol.Message, error) {
-	r := codec.NewReader(body)
-	var m protocol.Message
-	switch kind {
-	case kindForward:
-		room := deterministic.NewTxnArena(procs, 1)
-		t, err := room.Transaction(&r)
-		if err != nil {
-			return nil, err
-		}
-		m = &Forward{t}
-	case kindAnswer:
-		a := &Answer{}
-		r.Outcome(&a.Outcome)
-		m = a
-	case kindRead:
-		m = &Read{r.ID(), r.Uvarint(), r.Uvarint(), r.Ranges()}
-	case kindRows:
-		m = readRows(&r)
-	case kindPrepare:
-		m = readPrepare(&r)
-	case kindReusedPrepare:
-		reused := readPositive(&r)
-		p := readPrepare(&r)
-		p.Reused = reused
-		m = p
-	case kindVote:
-		m = &Vote{r.ID(), readVerdict(&r)}
-	case kindReceived:
-		m = &Received{r.ID()}
-	case kindLog:
-		m = &Log{r.Uvarint(), readEntries(&r)}
-	case kindPersisted:
-		m = &Persisted{r.Uvarint()}
-	case kindLost:
-		m = &Lost{}
-	case kindSurvey:
-		m = &Survey{}
-	case kindRecovered:
-		m = &Recovered{r.Uvarint()}
-	case kindAware:
-		m = &Aware{geo.NodeID(r.UvarintMax(raftgroup.MaxNode)), uint32(r.UvarintMax(math.MaxUint32))}
-	case kindAsk:
-		m = &Ask{readNamed(&r)}
-	case kindSettled:
-		m = &Settled{r.ID(), readVerdict(&r)}
-	case kindOrphan:
-		m = &Orphan{r.ID(), geo.NodeID(r.UvarintMax(raftgroup.MaxNode)), uint32(r.UvarintMax(math.MaxUint32))}
-	case kindInDoubt:
-		d := &InDoubt{}
-		for range r.Count(minNamed) {
-			d.Transactions = append(d.Transactions, readNamed(&r))
-		}
-		m = d
-	case kindKnown:
-		m = &Known{readIDs(&r), readIDs(&r)}
-	case kindEnded:
-		m = &Ended{r.ID(), r.Flag()}
-	default:
-		if m, known, err := statetransfer.Decode(kind, body); known {
-			return m, err
-		}
-		return nil, fmt.Errorf("message kind %d is not one of sunstorm's", kind)
-	}
-	if err := r.Done(); err != nil {
-		return nil, err
-	}
-	return m, nil
-}
+var decode = protocol.Decode("sunstorm", decodeMessage, decodeReused, statetransfer.Decode)

@@ -1,6 +1,7 @@
 package sunstorm
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 
@@ -15,7 +16,7 @@ import (
 // cannot be replaced, all transactions have the zero Name.
 type Name struct {
 	Initiator  geo.NodeID
-	Generation uint64
+	Generation uint64 `codec:"min=1"`
 }
 
 // firstGeneration returns the first generation of an incarnation, which does not know its predecessor's generation.
@@ -88,7 +89,8 @@ func (s *names) appendTo(b []byte) []byte {
 		for _, g := range []*generation{&s.of[initiator].before, &s.of[initiator].last} {
 			// Map order would make the bytes of a copy differ between replays.
 			for _, at := range slices.Sorted(maps.Keys(g.words)) {
-				b = appendName(b, Name{geo.NodeID(initiator), g.number})
+				n := Name{geo.NodeID(initiator), g.number}
+				b = n.appendTo(b)
 				b = codec.AppendUint64(codec.AppendUvarint(b, uint64(at)), g.words[at])
 			}
 		}
@@ -101,7 +103,10 @@ func (s *names) appendTo(b []byte) []byte {
 func readNames(r *codec.Reader, nodes int) (s names) {
 	// A word has at least 11 bytes: one each for the initiator, the generation and the position, and 8 for the bits.
 	for range r.Count(11) {
-		n := readName(r, uint64(nodes-1))
+		var n Name
+		if n.read(r); r.Err() == nil && int(n.Initiator) >= nodes {
+			r.Fail(fmt.Errorf("initiator %d of %d nodes", n.Initiator, nodes))
+		}
 		at, word := txn.ID(r.Uvarint()), r.Uint64()
 		if r.Err() == nil {
 			s.set(at, n, word)
