@@ -26,8 +26,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// TestFaultsGoOnWhileOthersLoad: runs that never finish loading do not delay the faults of other runs. When they are
-// cancelled or deleted, they release their nodes.
+// TestFaultsGoOnWhileOthersLoad: runs that never finish loading do not delay the faults of other runs. When such a run
+// is cancelled or deleted, it releases its nodes.
 func TestFaultsGoOnWhileOthersLoad(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
@@ -96,7 +96,7 @@ func counting(c client.Client, reads bool, n *int) client.Client {
 	})
 }
 
-// TestWaitingIsCheap: waiting for a turn costs a run one request. An impossible run is refused immediately, and a
+// TestWaitingIsCheap: a run needs one request to wait in the queue. An impossible run is refused immediately, and a
 // waiting run can be deleted immediately.
 func TestWaitingIsCheap(t *testing.T) {
 	t.Parallel()
@@ -136,7 +136,8 @@ func TestWaitingIsCheap(t *testing.T) {
 	}
 }
 
-// crowdPods sends requests to the pods of a simulated cluster, and to many databases that never answer.
+// crowdPods sends requests to the pods of a simulated cluster. The nodes of databases for which silent returns true
+// never answer.
 type crowdPods struct {
 	podclient.Clients
 	silent func(types.UID) bool

@@ -4,13 +4,14 @@
 // shared code is in packages next to them. Imports between these packages go in one direction, which a test enforces.
 //
 // All controllers have the same structure. Reconcile reads the object from the API server, because the cache may be
-// stale; only a run that waits for its turn uses the cache. Reconcile then creates a scope for the object and calls
-// small steps that change the object in memory. At the end, one patch with an optimistic lock writes the status.
+// stale; only a run in the queue of a database is read from the cache. Reconcile then creates a scope for the object
+// and calls small steps that change the object in memory. At the end, one patch with an optimistic lock writes the
+// status.
 //
 // The names of objects that a step creates derive from the reconciled object, so the step is idempotent. If a step
 // cannot be idempotent, it is recorded in the status before it runs. Long work is a background job (package
 // background), which may also run twice. An operator that replaces a killed operator continues from the state in the
-// API server. Further state in memory only saves requests.
+// API server. State in memory only saves requests.
 //
 // The rights of the operator are markers in the packages that use them. The markers here are for the manager.
 package controllers

@@ -226,8 +226,8 @@ func isReady(u *unstructured.Unstructured) bool {
 	return condition(u, "Ready").Status == metav1.ConditionTrue
 }
 
-// playRun advances the simulated cluster until the run is over. In each stage of the run, it waits until Flux has
-// looked at the run.
+// playRun advances the simulated cluster until the run is over. In each stage of the run, it waits until Flux has read
+// the run.
 func (f *flux) playRun(name string) *v1alpha1.BenchmarkRun {
 	f.T.Helper()
 	var stages []v1alpha1.Stage
@@ -352,7 +352,7 @@ func TestFlux(t *testing.T) {
 		t.Skipf("%s is not set: make test-gitops runs this test", worldtest.FluxVariable)
 	}
 	f := newFlux(t)
-	f.CommittedOn = map[string]int64{"slog": 6000, "calvin": 4000} // throughputs that fit the experiment's claims
+	f.CommittedOn = map[string]int64{"slog": 6000, "calvin": 4000} // throughputs for which the experiment's claims hold
 	part := func(name string, play func()) {
 		t.Helper()
 		start, outer := time.Now(), f.World.T

@@ -349,7 +349,7 @@ func TestSuspendedRuns(t *testing.T) {
 	held.Spec.Suspend = true
 	w.Create(worldtest.MakeDatabase("d").Obj(), held, worldtest.MakeRun("b-first").Database("d").Obj(), worldtest.MakeRun("c-queued").Database("d").Obj())
 	w.UntilStage("b-first", v1alpha1.StageMeasure)
-	suspend("b-first", true) // too late: it has its database
+	suspend("b-first", true) // too late: the run has already reserved its database
 	suspend("c-queued", true)
 	if first := w.UntilOver("b-first"); first.Status.Verdict != v1alpha1.VerdictPassed {
 		t.Errorf("the run that had its database ended %s: %s", first.Status.Verdict, first.Status.Message)
@@ -384,7 +384,7 @@ func TestSuspendedRuns(t *testing.T) {
 	if st := w.GetRun("b-first").Status; st.Verdict != "" || st.Stage != "" {
 		t.Errorf("it is in stage %q with verdict %q", st.Stage, st.Verdict)
 	}
-	// A held run can be cancelled.
+	// A suspended run can be cancelled.
 	run := w.GetRun("a-held")
 	w.PatchSpec(run, func() { run.Spec.Cancel = true })
 	if st := w.UntilOver("a-held").Status; st.Reason != "Cancelled" {
@@ -478,8 +478,9 @@ func TestTimeToLive(t *testing.T) {
 	w.Until("the run that failed is gone at once", func() bool { return len(w.Runs()) == 0 && isGone("missed") })
 }
 
-// Labels and annotations by which GitOps tools identify their objects stay on the applied objects. If the children had
-// these labels or annotations, the tools would prune them or report them as drift.
+// Labels and annotations by which GitOps tools identify their objects stay on the applied objects. If the objects that
+// the operator creates for them had these labels or annotations, the tools would prune these objects or report them as
+// drift.
 func TestChildrenHaveNoLabelsOfGitOpsTools(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)

@@ -75,7 +75,7 @@ func TestHostileNamespace(t *testing.T) {
 		least, begun := int64(math.MaxInt64), time.Now()
 		w.Play("minutes are over", func() bool {
 			enemy.act()
-			if now, _ := operator.memory(); now > 0 { // 0 means that it is restarting, which fails the test below
+			if now, _ := operator.memory(); now > 0 { // 0 means that the operator is restarting, which fails the test below
 				least = min(least, now)
 			}
 			return time.Since(begun) > time.Duration(minutes)*time.Minute

@@ -49,7 +49,7 @@ func TestManagerWithItsOwnRights(t *testing.T) {
 
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
-	// r2 is not polled while it waits for its turn, so an event must wake it up within PollQueue.
+	// While r2 waits in the queue, it is polled only once per PollQueue, so an event must wake it up.
 	ended := func(name string) bool { run := w.GetRun(name); return kube.Over(run) && len(run.Finalizers) == 0 }
 	for !ended("r") || !ended("r2") || !kube.Finished(w.GetExperiment("e")) {
 		select {

@@ -197,7 +197,7 @@ var (
 
 // kilobytes converts a number of kilobytes to bytes.
 func kilobytes(digits []byte) int64 {
-	n, _ := strconv.ParseInt(string(digits), 10, 64) // these are digits
+	n, _ := strconv.ParseInt(string(digits), 10, 64) // the regular expressions match only digits
 	return n << 10
 }
 
@@ -267,7 +267,7 @@ func restartAPIServer(t *testing.T, signal syscall.Signal) time.Duration {
 	until("does not end", func(context.Context) bool { return syscall.Kill(pid, 0) != nil })
 	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.Stderr = log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // it also serves later tests
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // serves later tests, but ends with this process
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -37,15 +37,15 @@ func (s *GeoDatabaseSpec) ClientRole() *Role {
 	return nil
 }
 
-// Talked reports whether load generators can connect to the programs of the database, because the spec configures their
-// client.
+// Talked reports whether the spec configures the client with which load generators connect to the programs of the
+// database.
 func (s *GeoDatabaseSpec) Talked() bool {
 	role := s.ClientRole()
 	return s.Pods != nil && s.Pods.Client != nil || role != nil && role.Client.SecretRef != nil
 }
 
-// LeaderRegion returns the region of the group's initial leader. This is leader if set, else the home if it has a
-// replica, else the first region of replicas. It returns "" if the group has no replicas.
+// LeaderRegion returns the region of the group's initial leader: Leader if it is set, else Home if Home has a replica,
+// else the first region of Replicas. It returns "" if the group has no replicas.
 func (g *ReplicaGroup) LeaderRegion() string {
 	if g.Leader != "" {
 		return g.Leader

@@ -12,11 +12,11 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// baselineSet has the baselines with which finished runs are compared.
+// baselineSet contains the baselines with which finished runs are compared.
 type baselineSet struct {
 	// all is the common baseline of all runs; nil if each run has a separate baseline.
 	all []*result.Document
-	// names maps runs to the run that their spec.baselineRef names.
+	// names maps the name of a run to the name of its baseline run, as in spec.baselineRef.
 	names map[string]string
 	// kept contains the results of earlier commands, by run name.
 	kept map[string]*result.Document
@@ -83,9 +83,9 @@ func (b *baselineSet) of(d *result.Document, docs []*result.Document) []*result.
 	return nil
 }
 
-// compare prints the comparisons of runs with their baselines. For tables it prints them below the results. For other
-// formats it prints one sentence per run on standard error, so that standard output has only documents. regressed is an
-// error with an exit code if a run is worse than its baseline.
+// compare prints the comparisons of runs with their baselines. For tables, it prints them below the results. For other
+// formats, it prints one sentence per run on standard error, so that standard output contains only documents. regressed
+// is an error with an exit code if a run is worse than its baseline.
 func (b *baselineSet) compare(cmd *cobra.Command, docs []*result.Document, format string) (regressed, err error) {
 	for _, d := range docs {
 		baseline := b.of(d, docs)

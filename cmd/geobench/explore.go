@@ -22,7 +22,7 @@ import (
 const (
 	// maxShown bounds the failing seeds, per engine, that are described in full.
 	maxShown = 5
-	// saveEvery is the number of seeds after which the progress is saved. This many seeds take a few seconds.
+	// saveEvery is the number of seeds between two saves of the progress. Running them takes a few seconds.
 	saveEvery = 100
 )
 
@@ -50,7 +50,7 @@ type exploration struct {
 	table  map[string]*protocol.Engine
 	hunted map[string]broken.Database
 	asked  isolation.Level // 0 for the level that the engine promises
-	seeds  explore.Seeds   // of the shard
+	seeds  explore.Seeds   // seeds of the shard
 	reach  *explore.Reach
 	failed int
 	// pageErr is the error from writing the page.
@@ -296,7 +296,8 @@ func (x *exploration) soak(c explore.Config, progress *explore.Progress) error {
 		first := explore.Soak(x.ctx, c, usual, tell)
 		fmt.Fprintln(x.out, &first)
 		x.failed += first.Failed
-		// Some coverage marks can be reached only in hostile scenarios, so the second half of the seeds uses those.
+		// Some coverage marks can be reached only in hostile scenarios, so explore such scenarios with the second half of the
+		// seeds.
 		c.Hostile = true
 		hostile := x.seeds
 		hostile.Count -= usual.Count

@@ -188,7 +188,7 @@ func write(t *testing.T, file string, d any, indent int) {
 	}
 }
 
-// editsAreNoticed checks that show reports which figures of an edited result do not follow from its other figures.
+// editsAreNoticed checks that show reports which figures of an edited result contradict its other figures.
 func editsAreNoticed(t *testing.T, file string) {
 	t.Helper()
 	if _, stdout, stderr := geobench(t, "", "show", file); strings.Contains(stdout+stderr, "WARNING") {

@@ -25,8 +25,8 @@ const isolationProfile = "aws"
 
 var isolationRegions = []string{"us-east-1", "eu-west-1", "ap-northeast-1"}
 
-// The default numbers of executions of each case. On an existing database, livePlays executions suffice to place each
-// client in each of three regions, with and without waiting for commits.
+// The default numbers of executions of each case, on a simulated and on an existing database. livePlays executions
+// suffice to place each client in each of three regions, with and without waiting for commits.
 const (
 	simulatedPlays = 100
 	livePlays      = 6

@@ -237,7 +237,7 @@ the measured network is the declared one.`,
 	return cmd
 }
 
-// printMatrix prints a row per source region, with the measured round trip and the declared one in parentheses.
+// printMatrix prints a row per source region, with the measured round trip, and the declared round trip in parentheses.
 func printMatrix(w io.Writer, db *v1alpha1.GeoDatabase) error {
 	regions := db.Spec.RegionNames()
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)

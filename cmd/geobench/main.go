@@ -36,7 +36,7 @@ func usageError(format string, args ...any) error {
 }
 
 func main() {
-	// No one reads a heap profile of this process, and its records would stay in memory: 15 MB for a long-running
+	// Heap profiles of this process are never read, and their records would stay in memory: 15 MB for a long-running
 	// operator.
 	runtime.MemProfileRate = 0
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

@@ -118,7 +118,7 @@ Exit code 2 when there is a mistake.`,
 			if !slices.Contains(names, place) {
 				return usageError("--for: %q is not one of %s", place, strings.Join(names, ", "))
 			}
-			var stdin []byte // the content of standard input, which each place reads again
+			var stdin []byte // the content of standard input, which is parsed again for each environment
 			if slices.Contains(files, "-") {
 				var err error
 				if stdin, err = io.ReadAll(cmd.InOrStdin()); err != nil {
@@ -132,14 +132,14 @@ Exit code 2 when there is a mistake.`,
 				if place != "any" && place != p.name {
 					continue
 				}
-				// Each place reads the manifests with its own abilities, so give each the same input.
+				// The manifests are parsed with the abilities of each environment, so each needs the same input.
 				cmd.SetIn(bytes.NewReader(stdin))
 				text, said, err := validate(cmd, p.abilities(), files)
 				switch {
 				case err == nil:
 					summary, notes, valid = text, said, append(valid, p.says)
 				default:
-					// If no place can run the manifests, the errors of the first place are reported.
+					// If the manifests are valid for no environment, report the errors for the first one.
 					first = cmp.Or(first, err)
 					invalid = append(invalid, fmt.Sprintf("not for %s:\n%s", p.says, indent(err.Error())))
 				}
@@ -183,13 +183,14 @@ func untested(databases map[string]*v1alpha1.GeoDatabase) (notes []string) {
 	return notes
 }
 
-// validate checks manifests for one place. It returns a summary with the numbers of objects, and notes for the user.
+// validate checks manifests for one environment. It returns a summary with the numbers of objects, and notes for the
+// user.
 func validate(cmd *cobra.Command, abilities check.Abilities, files []string) (summary string, notes []string, err error) {
 	plans, bundle, err := loadPlans(cmd, abilities, files)
 	if err != nil {
 		return "", nil, err
 	}
-	// The points of an Experiment may be meant for the simulator, which supports faults that no other driver does.
+	// The points of an Experiment may be meant for the simulator, which supports faults that no other driver supports.
 	abilities.Faults = fault.SimulatorKinds
 	experiments, err := expand(cmd.Context(), bundle, abilities)
 	if err != nil {

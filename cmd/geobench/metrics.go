@@ -27,7 +27,7 @@ func runObserved(ctx context.Context, address string, p *plan.Plan, report inpro
 	defer server.Close() //nolint:errcheck // the figures are in the result
 	return inprocess.Observed(ctx, p, report, inprocess.Observer{
 		Registry: registry,
-		// Linger before the database is closed, because its metrics end then.
+		// Linger before the database is closed, because its metrics disappear with it.
 		Last: func(ctx context.Context) { linger(ctx, server) },
 	})
 }

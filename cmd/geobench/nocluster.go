@@ -17,8 +17,8 @@ func clusterDocument(_ *cobra.Command, name string) (*result.Document, error) {
 func addClusterFlags(*cobra.Command) {}
 
 // clusterCommands returns placeholders for the commands that access a Kubernetes API server. The libraries for these
-// take three times as long to compile as everything else. So `go run ./cmd/geobench run`, which needs no cluster, is
-// built without them.
+// commands take three times as long to compile as everything else. So `go run ./cmd/geobench run`, which needs no
+// cluster, is built without them.
 func clusterCommands() []*cobra.Command {
 	return unavailable(map[string]string{
 		"operator": "Run the operator (what the operator's pod runs)",

@@ -104,7 +104,8 @@ func (f *podFlags) find() (*deploy.Database, geo.NodeID, error) {
 	return db, id, err
 }
 
-// probe starts a prober for the pod, and answers the probers of other pods, in a group that ends with ctx.
+// probe starts, in group, a prober for the pod and a server that answers the probers of other pods. Both stop when ctx
+// is done.
 func (f *podFlags) probe(ctx context.Context, group *errgroup.Group, db *deploy.Database, id geo.NodeID, log *slog.Logger) (*ping.Prober, error) {
 	echo := net.JoinHostPort(f.bind, strconv.Itoa(ports.Probe))
 	sink, err := net.Listen("tcp", echo)

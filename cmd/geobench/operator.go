@@ -155,7 +155,7 @@ func (memoryReturner) Start(ctx context.Context) error {
 	}
 }
 
-// around returns the surroundings of databases for their NetworkPolicies, or nil if no policies are requested.
+// around returns the environment of databases for their NetworkPolicies, or nil if no policies are requested.
 func (o *operatorOptions) around() (*netpol.Cluster, error) {
 	if o.policies == "" {
 		return nil, nil

@@ -23,7 +23,7 @@ import (
 	"github.com/geobench/geobench/internal/run/inprocess"
 )
 
-// output has the flags of commands that print results.
+// output contains the flags of commands that print results.
 type output struct {
 	format string
 	quiet  bool
@@ -127,7 +127,7 @@ func newPlanCommand(cmd *cobra.Command, abilities check.Abilities, play func(con
 		var interrupted error
 		var unfit []string
 		for i, p := range plans {
-			var last *result.Document // document of the run that was played last; nil if it has none
+			var last *result.Document // document of the last executed run; nil if it has none
 			all, err := inprocess.Tested(p, func(one *plan.Plan) (_ *result.Document, err error) {
 				view := newView(cmd.ErrOrStderr(), one, i, len(plans), out.quiet)
 				defer view.end()
@@ -148,7 +148,7 @@ func newPlanCommand(cmd *cobra.Command, abilities check.Abilities, play func(con
 				unfit = append(unfit, err.Error())
 			} else if err != nil {
 				err = fmt.Errorf("BenchmarkRun %s: %w", p.Run.Name, err)
-				// Only an interruption continues: its partial results are printed before the command exits.
+				// Continue only after an interruption, so that the partial results are printed before the command exits.
 				if cmd.Context().Err() == nil {
 					return err
 				}

@@ -80,7 +80,7 @@ type selftest struct {
 	dynamic               dynamic.Interface
 }
 
-// run repeats each check until it succeeds. If one does not succeed before ctx is done, run reports it as failed.
+// run repeats each check until it succeeds. If a check does not succeed before ctx is done, run reports it as failed.
 func (s *selftest) run(ctx context.Context, out io.Writer) error {
 	for _, check := range []struct {
 		name string

@@ -24,7 +24,8 @@ func viewedPlan() *plan.Plan {
 	return p
 }
 
-// progressAt returns the progress of a load with 100 transactions per second of 20 ms in each region.
+// progressAt returns the progress of a load that commits 100 transactions per second in each region, each with a
+// latency of 20 ms.
 func progressAt(stage string, elapsed time.Duration) inprocess.Progress {
 	n := int64(elapsed / (10 * time.Millisecond))
 	r := load.Progress{Committed: n, Latency: time.Duration(n) * 20 * time.Millisecond}

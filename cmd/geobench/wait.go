@@ -219,7 +219,7 @@ func (w *waiter) wait(ctx context.Context) error {
 			failures = 0
 			continue
 		}
-		// Waiting does not help against missing rights. Any other error may result from a restart of the API server.
+		// Waiting cannot fix missing rights. Any other error may result from a restart of the API server.
 		if failures++; failures == waitFailures || apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
 			return err
 		}

@@ -24,7 +24,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/health"
 )
 
-// waitedRun returns a run as the operator leaves it, with the conditions that follow from its other status fields.
+// waitedRun returns a run as the operator leaves it, with the conditions that the operator derives from the other
+// status fields.
 func waitedRun(name string, stage v1alpha1.Stage, verdict v1alpha1.Verdict, reason string) *v1alpha1.BenchmarkRun {
 	run := &v1alpha1.BenchmarkRun{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "bench", UID: types.UID(name), Generation: 1},
 		Status: v1alpha1.BenchmarkRunStatus{ObservedGeneration: 1, Stage: stage, Verdict: verdict, Reason: reason, Message: "as it was"}}
@@ -135,7 +136,7 @@ func end(t *testing.T, c client.Client, run *v1alpha1.BenchmarkRun) error {
 func TestWaitLooksAgain(t *testing.T) {
 	away := errors.New("dial tcp: connection refused")
 	for name, tc := range map[string]struct {
-		// at changes the cluster before a lookup, counted from 1.
+		// at changes the cluster before the lookup with number look, counted from 1.
 		at   func(look int, c client.WithWatch) error
 		code int
 		says string

@@ -1,7 +1,7 @@
 // Package background runs work that takes too long for a reconciliation. Examples are loading a data set, checking a
 // history, or reading the results of thousands of points. A controller starts a job, polls its outcome in each
-// reconciliation, and is woken up when the job has finished. A job ends with its operator. The next operator starts it
-// again, so a job must be idempotent.
+// reconciliation, and is woken up when the job has finished. A job stops when the operator exits. The next operator
+// process starts the job again, so a job must be idempotent.
 package background
 
 import (
@@ -20,8 +20,8 @@ import (
 type Key struct {
 	// Object is the object that needs the job. Its controller is woken up when the job has finished.
 	Object types.NamespacedName
-	// Phase is the phase of the object to which the job belongs: its UID, attempt and stage. A job of another phase is
-	// useless.
+	// Phase identifies the state of the object for which the job works: the object's UID, attempt and stage. Once the
+	// object is in another phase, the outcome of the job is useless.
 	Phase string
 	Name  string
 }
@@ -68,7 +68,8 @@ func NewRunner() *Runner {
 	return &Runner{News: make(chan event.GenericEvent, newsWaiting), jobs: map[Key]*job{}}
 }
 
-// newsWaiting is the capacity of News. Further events are dropped, which is safe because controllers also poll.
+// newsWaiting is the capacity of News. Events beyond the capacity are dropped, which is safe because controllers also
+// poll.
 const newsWaiting = 1024
 
 // Start implements manager.Runnable: when the manager stops, it cancels all jobs and waits for them.
@@ -84,9 +85,9 @@ func (r *Runner) Start(ctx context.Context) error {
 	return nil
 }
 
-// Go starts a job unless a job with the same key exists. The job runs once it gets its share of the budget, at most the
-// whole budget, or immediately if b is nil. The context of work is cancelled with the job. A panic in work counts as a
-// failure.
+// Go starts a job unless a job with the same key exists. The job runs once budget b grants its share, or immediately if
+// b is nil. A share larger than the budget is reduced to the whole budget. Cancelling the job cancels the context of
+// work. A panic in work counts as a failure.
 func Go[T any](r *Runner, key Key, b *Budget, share int64, work func(context.Context) (T, error)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

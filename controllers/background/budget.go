@@ -7,9 +7,9 @@ import (
 )
 
 // Budget is a resource that jobs of one kind share: a number of concurrent jobs, or bytes of memory. A job waits until
-// its share is free. Namespaces take turns: the next share goes to the namespace with the least recent turn. Within a
-// namespace, it goes to the job that has waited longest. So a tenant with many jobs delays another tenant's jobs by at
-// most one of its jobs.
+// its share is free. The next share goes to the namespace whose last share was granted longest ago. Within a namespace,
+// it goes to the job that has waited longest. So a tenant with many jobs delays another tenant's jobs by at most one of
+// its jobs.
 type Budget struct {
 	size, each int64
 
@@ -34,8 +34,8 @@ type waiter struct {
 // NewBudget returns a budget of the given size without a limit per namespace.
 func NewBudget(size int64) *Budget { return NewSharedBudget(size, size) }
 
-// NewSharedBudget returns a budget of the given size. each limits the part that the concurrent jobs of one namespace
-// use together, unless a single share is larger.
+// NewSharedBudget returns a budget of the given size. each limits the sum of the shares that one namespace uses. A
+// single share may exceed this limit if the namespace uses no other share.
 func NewSharedBudget(size, each int64) *Budget {
 	return &Budget{size: size, each: each, usedBy: map[string]int64{}, lastTurn: map[string]int64{}}
 }
@@ -43,7 +43,7 @@ func NewSharedBudget(size, each int64) *Budget {
 // Size returns the size of the budget.
 func (b *Budget) Size() int64 { return b.size }
 
-// acquire waits for a share, which must be at most the size of the budget, or until ctx is done.
+// acquire blocks until a share is granted or ctx is done. The share must be at most the size of the budget.
 func (b *Budget) acquire(ctx context.Context, namespace string, share int64) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -83,13 +83,13 @@ func (b *Budget) free(namespace string, share int64) {
 	}
 }
 
-// give grants shares in turn as long as the budget suffices. If the share of the next job is not free yet, no other job
-// overtakes it: otherwise a large share could wait without bound.
+// give grants shares in the order that Budget describes until the next job's share is not free. It does not skip that
+// job: otherwise a job with a large share could wait without bound.
 func (b *Budget) give() {
 	for {
 		next := -1
 		for i, w := range b.waiting {
-			// A namespace that uses nothing may get a share that exceeds its part, or the job would wait forever.
+			// A namespace that uses no share may get a share larger than each. Otherwise the job would wait forever.
 			if used := b.usedBy[w.namespace]; used > 0 && used+w.share > b.each {
 				continue // the namespace has used its part of the budget
 			}
@@ -109,7 +109,7 @@ func (b *Budget) give() {
 		b.lastTurn[w.namespace] = b.turns
 		close(w.given)
 	}
-	// A namespace without jobs needs no turn. Removing it bounds the size of the map.
+	// A namespace without jobs needs no entry. Removing the entry bounds the size of the map.
 	for namespace := range b.lastTurn {
 		if b.usedBy[namespace] == 0 && !slices.ContainsFunc(b.waiting, func(w *waiter) bool { return w.namespace == namespace }) {
 			delete(b.lastTurn, namespace)

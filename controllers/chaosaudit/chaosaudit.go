@@ -1,6 +1,7 @@
-// Package chaosaudit records in memory the effects of Chaos Mesh on pods, for objects of all users. Objects that are
-// created and soon deleted leave no other trace. The package reads the records in the status of each object, which name
-// the affected pods. So it also covers objects in other namespaces than the pods.
+// Package chaosaudit records in memory the effects of Chaos Mesh on pods, regardless of who created the Chaos Mesh
+// objects. An object that was created and soon deleted leaves no other trace. The package reads the records in the
+// status of each object, which name the affected pods. So it also finds objects in namespaces other than the pods'
+// namespace.
 package chaosaudit
 
 import (
@@ -36,11 +37,11 @@ var Kinds = []string{
 }
 
 const (
-	// again is the pause before a kind that is not installed, or that the operator may not read, is looked up again.
+	// again is the pause before a kind that is not installed, or that the operator may not read, is listed again.
 	again = 30 * time.Second
-	// watchLife is the lifetime of a watch. Then it is replaced by a list and a new watch.
+	// watchLife is the lifetime of a watch. After this time, the operator lists the objects and opens a new watch.
 	watchLife = 2 * time.Minute
-	// page is the number of objects per list request. It is small, because an object can have a megabyte.
+	// page is the number of objects per list request. It is small, because an object can be as large as a megabyte.
 	page = 20
 	// most is the maximum number of recorded effects. When it is exceeded, the effect that stopped first is dropped.
 	most = 10_000
@@ -180,8 +181,8 @@ func listOf(kind string) *unstructured.UnstructuredList {
 	return list
 }
 
-// list records the effects of all objects of a kind, and ends the effects of objects that no longer exist. It returns
-// the resource version of the list.
+// list records the effects of all objects of a kind, and sets the end of effects whose objects no longer exist. It
+// returns the resource version of the list.
 func (l *Log) list(ctx context.Context, kind string) (string, error) {
 	there := map[types.UID]bool{}
 	next := ""
@@ -230,7 +231,7 @@ func (l *Log) see(o *unstructured.Unstructured) {
 		case !r.Injected && lasted:
 			was.To = now
 			continue
-		case !r.Injected: // it started and stopped since the last look
+		case !r.Injected: // the effect started and stopped between two observations
 			e.To = now
 			if !r.RecoveredAt.IsZero() {
 				e.To = r.RecoveredAt.Add(grain)
@@ -273,7 +274,7 @@ func (l *Log) keep(k key, e *Effect) {
 	l.effects[k] = e
 }
 
-// gone ends the lasting effects of deleted objects of a kind.
+// gone sets the end of the lasting effects of deleted objects of a kind.
 func (l *Log) gone(kind string, is func(types.UID) bool) {
 	now := l.Clock.Now()
 	l.mu.Lock()

@@ -104,7 +104,7 @@ func TestEffects(t *testing.T) {
 	}
 }
 
-// Between returns only effects on the given pods, in the given period, of foreign objects.
+// Between returns only effects of foreign objects on the given pods in the given period.
 func TestBetween(t *testing.T) {
 	zero := time.Now().Truncate(time.Second)
 	clock := clocktesting.NewFakeClock(zero)

@@ -147,7 +147,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// activeRunChanged passes updates with which a run reserved or released a database, because the database is polled more
+// activeRunChanged passes an update if a run has reserved or released the database, because the database is polled more
 // often while a run uses it.
 type activeRunChanged struct{ predicate.Funcs }
 
@@ -265,7 +265,8 @@ func (s *scope) planSpec(ctx context.Context) error {
 }
 
 // incarnate finds the current incarnation, and creates the next one if the spec has changed. While a run uses the
-// database, the change waits: otherwise the run would measure a database that its manifest does not declare.
+// database, the changed spec is not deployed: otherwise the run would measure a database that its manifest does not
+// declare.
 func (s *scope) incarnate(ctx context.Context) error {
 	var err error
 	if s.current, s.old, err = FindIncarnations(ctx, s.Live, s.Credentials, s.db); err != nil {
@@ -357,7 +358,7 @@ func (s *scope) deploy(ctx context.Context) error {
 			}
 			set := buildStatefulSet(s.db, region, role, s.current.ID(), s.Image)
 			Prepare(s.backend(), s.db, &s.current.Database.Topology, region.Name, &set.Spec.Template.Spec)
-			// Without the gates in this write, it would remove the gates that the run has set in the StatefulSet.
+			// If this write omitted the gates, it would remove the gates that the run has set in the StatefulSet.
 			if faultstatus.StaysDown(s.faults, region.Name) {
 				set.Spec.Template.Spec.SchedulingGates = faultstatus.ShutdownGates
 			}
@@ -375,8 +376,8 @@ func (s *scope) deploy(ctx context.Context) error {
 	return nil
 }
 
-// replacePods deletes pods of earlier incarnations, and pods that a fault kept down until it was over. Their
-// StatefulSets recreate them.
+// replacePods deletes pods of earlier incarnations, and pods that a fault kept down until the fault was over. Their
+// StatefulSets create new pods.
 func (s *scope) replacePods(ctx context.Context) error {
 	if !s.upToDate() {
 		return nil
@@ -434,7 +435,8 @@ func (s *scope) noticeLoss(ctx context.Context) error {
 		return nil
 	}
 	if s.current.Database.Topology.Nodes() > 0 && !s.upToDate() {
-		// A run still uses the outdated incarnation. The run will detect the loss too and end, which allows the change.
+		// A run still uses the outdated incarnation. The run also detects the loss and ends, and then the next incarnation is
+		// created from the changed spec.
 		return nil
 	}
 	now := s.Clock.Now()
@@ -565,8 +567,9 @@ func (s *scope) describe(context.Context) error {
 	return nil
 }
 
-// patience returns the time until the next reconciliation of a database that is not ready or has an unverified network.
-// It grows with the time since the last change. Events of its pods trigger an earlier reconciliation.
+// patience returns the time until the next reconciliation of a database that is not ready or whose network is not
+// verified. The time grows with the time since the last change. Events of the database's pods trigger an earlier
+// reconciliation.
 func (s *scope) patience() time.Duration {
 	var changed time.Time
 	for _, kind := range []string{v1alpha1.ConditionNodesReady, v1alpha1.ConditionNetworkVerified} {

@@ -49,7 +49,7 @@ func (s *scope) giveCredentials(ctx context.Context) error {
 		return err
 	}
 	missing := apierrors.IsNotFound(err)
-	// The author of a foreign Secret would know the keys.
+	// Do not use a Secret that another user created, because that user would know the keys.
 	if !missing && !metav1.IsControlledBy(secret, s.db) {
 		return kube.NameTaken(secret)
 	}

@@ -33,8 +33,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/identity/identitytest"
 )
 
-// Each pod has exactly the credentials that it needs. Nodes have one key for each other and one for clients, workers
-// have the key of their run, and no pod has the operator's credentials.
+// Each pod has exactly the credentials that it needs. Nodes have one key to authenticate each other and one to
+// authenticate clients, and workers have the key of their run. No pod has the operator's credentials.
 func TestCredentialsOfPods(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)

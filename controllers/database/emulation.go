@@ -130,7 +130,8 @@ func (s *scope) holdForRelease(ctx context.Context) error {
 }
 
 func (s *scope) patchFinalizer(ctx context.Context, change func(client.Object, string) bool) error {
-	// The patch overwrites the object with the response, which contains the original spec instead of the rendered one.
+	// Patch overwrites the object with the API server's response, which contains the original spec instead of the rendered
+	// spec.
 	status, spec := s.db.Status.DeepCopy(), s.db.Spec.DeepCopy()
 	base := s.db.DeepCopy()
 	change(s.db, kube.Finalizer)
@@ -163,8 +164,9 @@ func (s *scope) release(ctx context.Context) error {
 // maxGaps is the maximum number of gaps in the status.
 const maxGaps = 32
 
-// recordGaps records periods in which pods ran without all of their links. The replacement of a program's pod starts
-// before the other pods know its address. The probe in the pod reports the time at which the links were in place.
+// recordGaps records the periods in which a pod ran before all its emulated links were in place. For example, a
+// replaced pod of a program starts before the other pods know its address. The probe in the pod reports the time at
+// which the links were in place.
 func (s *scope) recordGaps() {
 	if !s.db.Spec.RunsPrograms() || s.current.Emulation() == v1alpha1.EmulationNone {
 		return

@@ -30,8 +30,8 @@ type emulationChoice struct {
 	kernel *kernelProbes
 }
 
-// NewEmulationChoice returns a choice without knowledge of the cluster. live reads from the API server. The pods that
-// probe the kernels run image.
+// NewEmulationChoice returns an emulationChoice that has not probed the cluster yet. live reads from the API server.
+// The pods that probe the kernels run image.
 func NewEmulationChoice(c client.Client, live client.Reader, image string, clock clock.PassiveClock) *emulationChoice {
 	return &emulationChoice{c, live, image, &kernelProbes{client: c, live: live, image: image, clock: clock}}
 }
@@ -134,9 +134,9 @@ func (e *emulationChoice) sidecarRefused(ctx context.Context, db *v1alpha1.GeoDa
 	return refusal(ctx, e.client, pod, e.client.Create(ctx, pod.DeepCopy(), client.DryRunAll))
 }
 
-// refusal returns the reason why a pod that may change its network was refused with err, or "" if it was accepted. If
-// the namespace also refuses the pod without that right, for example because of an exhausted quota, nothing can be
-// concluded about the right. refusal then returns a *PendingError.
+// refusal returns the reason why the API server refused a pod that has the right to change its network, or "" if err is
+// nil. If the namespace also refuses the pod without that right, for example because of an exhausted quota, the refusal
+// says nothing about the right. refusal then returns a *PendingError.
 func refusal(ctx context.Context, c client.Client, pod *corev1.Pod, err error) (string, error) {
 	if !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
 		return "", err

@@ -19,7 +19,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/identity"
 )
 
-// TopologyKey is the key in a topology ConfigMap, and the name of the file that nodes read: a deploy.Database as JSON.
+// TopologyKey is the key in a topology ConfigMap, and also the name of the file that nodes read. The value is a
+// deploy.Database as JSON.
 const TopologyKey = "database.json"
 
 // Annotations of a topology ConfigMap that describe its incarnation.
@@ -53,8 +54,8 @@ type Incarnation struct {
 	Why     string
 	// Database is the description of the database for its nodes.
 	Database deploy.Database
-	// Foreign is set if the ConfigMap has no valid seal: the operator did not create it, or a version of the operator
-	// without seals did. Its contents say nothing about the running nodes.
+	// Foreign is set if the ConfigMap has no valid seal. Then the operator did not create it, or the operator's version
+	// did not seal ConfigMaps yet. Its contents say nothing about the running nodes.
 	Foreign bool
 }
 
@@ -168,8 +169,8 @@ func (i *Incarnation) lossDelay() time.Duration {
 	return min(d, lossBackoffMax)
 }
 
-// lossesAt returns the number of consecutive losses to record in an incarnation that replaces this one at now because
-// of lost state.
+// lossesAt returns the number of consecutive losses to record in the successor of this incarnation, if it is replaced
+// at time now because it has lost its state.
 func (i *Incarnation) lossesAt(now time.Time) int {
 	if now.Sub(i.born) > lossForgiven {
 		return 0

@@ -62,7 +62,7 @@ func (s *scope) initialize(ctx context.Context) error {
 	case len(s.db.Spec.Init) == 0:
 		meta.RemoveStatusCondition(&s.db.Status.Conditions, v1alpha1.ConditionInitialized)
 		return nil
-	// A step of an earlier incarnation could still change the state of the new pods.
+	// Wait for these Jobs: a step of an earlier incarnation could still change the state of the new pods.
 	case before > 0:
 		s.uninitialized("Waiting", "the steps of the incarnation before are ended")
 		s.again = kube.PollFast
@@ -114,7 +114,7 @@ func (s *scope) uninitialized(reason, message string) {
 	s.condition(metav1.Condition{Type: v1alpha1.ConditionInitialized, Status: metav1.ConditionFalse, Reason: reason, Message: kube.Truncate(message, 2048)})
 }
 
-// idle names a pod of the role whose program is not running yet. It returns "" if there is none.
+// idle returns a description of a pod of the role whose program is not running yet, or "" if there is none.
 func (s *scope) idle(role string) string {
 	for i := range s.nodes {
 		if n := &s.nodes[i]; n.role == role && (n.Address == "" || n.Pod.DeletionTimestamp != nil) {
@@ -134,8 +134,8 @@ func (s *scope) podHashes(role string) (hashes []string) {
 	return hashes
 }
 
-// buildStep returns the Job of a step. Its pod has the labels of a worker of its region, for the network emulation and
-// for access to the database.
+// buildStep returns the Job of a step. Its pod has the labels of a worker of its region, so that the pod is part of the
+// emulated network and may access the database.
 func (s *scope) buildStep(step *v1alpha1.InitStep) *batchv1.Job {
 	db := s.db
 	region := &db.Spec.Regions[0]
@@ -191,8 +191,8 @@ func jobFailure(job *batchv1.Job) string {
 	return ""
 }
 
-// lastWords returns the obstacle of a step's latest pod, or the output of its last failed attempt. It returns "" if
-// there is neither.
+// lastWords returns the reason why a step's latest pod does not start, or the output of its last failed attempt. It
+// returns "" if there is neither.
 func (s *scope) lastWords(ctx context.Context, job *batchv1.Job) (string, error) {
 	pods := &corev1.PodList{}
 	if err := s.Client.List(ctx, pods, client.InNamespace(s.db.Namespace), client.MatchingLabels{
@@ -244,8 +244,8 @@ func (s *scope) masked(ctx context.Context, step, said string) (string, error) {
 	return said, nil
 }
 
-// lostInit names a role that has lost all pods on which a step ran, because the effects of the step are then lost. It
-// returns "" if there is none.
+// lostInit returns an explanation if a role has lost all pods on which a step ran, because the effects of the step are
+// then lost. Otherwise, it returns "".
 func (s *scope) lostInit() string {
 	for _, step := range s.db.Spec.Init {
 		job := s.steps[step.Name]

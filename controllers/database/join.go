@@ -12,9 +12,10 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// join notifies waiting processes that they are the first processes of their nodes. The run notifies a process that
-// replaces one stopped by a planned fault. If the operator has not noticed that a process was replaced, the peers of
-// the new process detect it, because they know the predecessor. They report that the database has lost state.
+// join notifies each waiting process that it is the first process of its node. A process that replaces one stopped by a
+// planned fault is notified by the run instead. If the operator has missed the replacement of a process, the
+// notification is wrong. The peers of the new process detect this, because they know its predecessor. They report that
+// the database has lost state.
 func (s *scope) join(ctx context.Context) error {
 	var waiting []*Node
 	for i := range s.nodes {
@@ -35,7 +36,7 @@ func (s *scope) join(ctx context.Context) error {
 	group := errgroup.Group{}
 	group.SetLimit(podclient.AtOnce)
 	for _, n := range waiting {
-		// The run notifies the replacements of processes that a fault has stopped.
+		// The run notifies a process that replaces one stopped by a fault.
 		if slices.Contains(down, n.ID) {
 			continue
 		}

@@ -131,7 +131,7 @@ func hostsRegion(n *corev1.Node, db *v1alpha1.GeoDatabase) bool {
 			fits = fits && n.Labels[key] == value
 		}
 		for _, taint := range n.Spec.Taints {
-			// A taint for a temporary condition of the node, such as not ready yet, is tolerated.
+			// Ignore taints for temporary conditions of the node, such as not being ready yet.
 			tolerated := taint.Effect == corev1.TaintEffectPreferNoSchedule || strings.HasPrefix(taint.Key, "node.kubernetes.io/")
 			for t := range r.Tolerations {
 				tolerated = tolerated || tolerates(&r.Tolerations[t], &taint)
@@ -199,7 +199,7 @@ func (k *kernelProbes) ask(ctx context.Context, db *v1alpha1.GeoDatabase, node, 
 	return answer, client.IgnoreNotFound(k.client.Delete(ctx, found, client.GracePeriodSeconds(0)))
 }
 
-// readProbe returns the answer of a probe pod, or nil while there is none.
+// readProbe returns the answer of a probe pod, or nil if the pod has not answered yet.
 func readProbe(pod *corev1.Pod) *kernel.Answer {
 	for _, c := range pod.Status.ContainerStatuses {
 		t := c.State.Terminated
@@ -224,13 +224,13 @@ func (k *kernelProbes) pod(db *v1alpha1.GeoDatabase, node string) *corev1.Pod {
 				Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node},
 			}}}},
 		}}}
-		// The region's pods may tolerate any taint of the node, so the probe must run on it in any case.
+		// The region's pods may tolerate any taint of the node, so the probe must tolerate all taints.
 		pod.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 	}
 	return pod
 }
 
-// probePod returns a pod that may change its own network.
+// probePod returns a pod with a sidecar's right to change the network of its pod.
 func probePod(db *v1alpha1.GeoDatabase, image, name string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: db.Namespace, Labels: kube.DatabaseLabels(db, kube.RoleNetwork)},

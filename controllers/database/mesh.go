@@ -18,9 +18,9 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy/mesh"
 )
 
-// Meshed adds the labels and annotations that put a pod into the mesh of spec.network.mesh, or exclude it. The
-// operator, Prometheus and the kubelet need not be in the mesh. They use the administration ports, which have their own
-// TLS, and the metrics, which contain no secrets.
+// Meshed adds the labels and annotations that put a pod into the mesh of spec.network.mesh, or exclude it. Connections
+// to the administration and metrics ports bypass the mesh, because the operator, Prometheus and the kubelet need not be
+// in it. The administration ports have their own TLS, and the metrics contain no secrets.
 func Meshed(db *v1alpha1.GeoDatabase, pod *metav1.ObjectMeta) {
 	labels, annotations := mesh.Wanted(db.Spec.Network.Mesh, ports.Metrics, ports.WANStatus, ports.Admin, ports.WANAdmin)
 	for k, v := range labels {

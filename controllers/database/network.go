@@ -11,7 +11,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// Measure merges the round trips that were measured by the nodes that answered.
+// Measure merges the round trips that the given nodes have measured. It ignores nodes that did not answer.
 func Measure(t *geo.Topology, nodes []Node) ([]rtt.Link, error) {
 	var answers []admin.Status
 	for i := range nodes {

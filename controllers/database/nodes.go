@@ -52,16 +52,17 @@ type Node struct {
 	Lost string
 	// Shape contains the resources of the pod's containers.
 	Shape Shape
-	// Restarts is the number of restarts of the pod's containers, except a mesh's proxy. Ended describes the last exit.
-	// After a restart, a program is a different process with the same probe, but a node with a journal continues as the
-	// same process.
+	// Restarts is the number of restarts of the pod's containers, except a mesh's proxy. Ended describes the last exit. A
+	// restarted program is a different process, although its probe is the same. A restarted node with a journal continues
+	// as the same process.
 	Restarts int32
 	Ended    string
 	// EndedAt is the time of the last exit, rounded to seconds, or zero if Kubernetes does not report it.
 	EndedAt time.Time
 }
 
-// ObserveNodes finds the pods of an incarnation and queries each node. Problem contains the error of a single node.
+// ObserveNodes finds the pods of an incarnation and queries each node. If the query of a node fails, the node's Problem
+// contains the error.
 func ObserveNodes(ctx context.Context, reader client.Reader, clients podclient.Clients, db *v1alpha1.GeoDatabase, d *deploy.Database) ([]Node, error) {
 	pods := &corev1.PodList{}
 	if err := reader.List(ctx, pods, client.InNamespace(db.Namespace), client.MatchingLabels{kube.LabelDatabase: db.Name, kube.LabelRole: kube.RoleNode}); err != nil {
@@ -206,7 +207,8 @@ func (s *Node) inspectProgram() {
 	}
 }
 
-// gate describes the role for which a pod waits before it starts its program. It returns "" if it does not wait.
+// gate returns a message that names the role for which a pod waits before it starts its program. It returns "" if the
+// pod does not wait.
 func gate(pod *corev1.Pod) string {
 	for _, c := range pod.Status.InitContainerStatuses {
 		if role, ok := strings.CutPrefix(c.Name, afterContainer); ok && c.State.Running != nil {

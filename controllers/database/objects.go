@@ -39,8 +39,8 @@ func buildService(db *v1alpha1.GeoDatabase, region string, role *v1alpha1.Role) 
 		open = podServicePorts(program)
 	}
 	if m := db.Spec.Network.Mesh; m == v1alpha1.MeshSidecar || m == v1alpha1.MeshAmbient {
-		// A mesh encrypts only connections to ports of Services, and its mode STRICT rejects all others. So the Service also
-		// needs a port for the probes that the mesh must carry.
+		// A mesh encrypts only connections to ports of Services, and its mode STRICT rejects all other connections. So the
+		// Service also needs a port for the probes that the mesh must carry.
 		open = append(open, corev1.ServicePort{Name: "probe", Port: ports.Probe, TargetPort: intstr.FromInt32(ports.Probe), Protocol: corev1.ProtocolTCP, AppProtocol: ptr.To("tcp")})
 	}
 	return &corev1.Service{
@@ -56,8 +56,8 @@ func buildService(db *v1alpha1.GeoDatabase, region string, role *v1alpha1.Role) 
 }
 
 // buildPodService returns the Service of a single pod, with an address that stays the same when the pod is replaced.
-// Connections that the pod opens have the pod's address as their source. Its answers on connections to the Service have
-// the Service's address.
+// Connections that the pod opens have the pod's address as their source. Replies on connections to the Service have the
+// Service's address as their source.
 func buildPodService(db *v1alpha1.GeoDatabase, pod *deploy.Pod) *corev1.Service {
 	labels := ofRole(kube.WithLabel(kube.DatabaseLabels(db, kube.RoleNode), kube.LabelRegion, pod.Region), pod.Role)
 	selector := kube.WithLabel(nodeSelector(db, pod.Region, pod.Role), kube.LabelManagedBy, kube.ManagedBy)
@@ -229,7 +229,7 @@ func configVolume(configMap string) corev1.Volume {
 }
 
 // probe returns an HTTP probe on the metrics port. It sets even values that equal the API server's defaults, because a
-// comparison with the stored object would take 0 for a different value.
+// comparison with the stored object would count 0 as a different value.
 func probe(path string, periodSeconds, failures int32) *corev1.Probe {
 	return &corev1.Probe{
 		ProbeHandler:     corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromString("metrics")}},
@@ -252,9 +252,9 @@ func OwnResources(r corev1.ResourceRequirements) corev1.ResourceRequirements {
 	return out
 }
 
-// GoRuntime returns the environment that sets the number of processors and the memory of a Geobench program. The two
-// numbers then do not depend on the machine. The number of processors is the user's CPU limit or request, rounded up,
-// and one by default. With more processors, nodes that share a machine would need more CPU for the same work. The
+// GoRuntime returns the environment variables that set the number of processors and the memory limit of a Geobench
+// program, so that neither depends on the machine. The number of processors is the user's CPU limit or request, rounded
+// up, and one by default. With more processors, nodes that share a machine would need more CPU for the same work. The
 // garbage collector works harder when the program approaches its memory limit.
 func GoRuntime(r corev1.ResourceRequirements) []corev1.EnvVar {
 	cpu := r.Limits.Cpu()

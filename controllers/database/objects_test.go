@@ -17,7 +17,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// The processors and memory of programs follow from the manifest, not from the machine.
+// The processors and memory of programs depend on the manifest, not on the machine.
 func TestProcessorsAndMemory(t *testing.T) {
 	for name, tt := range map[string]struct {
 		resources string

@@ -14,8 +14,8 @@ import (
 )
 
 // admit creates the NetworkPolicies of the database, before its pods. They control access to its nodes and to the
-// workers of its runs. Without a description of the cluster, the operator creates none. While a change of the spec
-// waits for a run, the policies continue to match the running nodes.
+// workers of its runs. If Around is nil, admit creates none. While a change of the spec waits for a run, the policies
+// continue to match the running nodes.
 func (s *scope) admit(ctx context.Context) error {
 	if s.Around == nil || s.db.Status.ActiveRun != "" && !s.upToDate() {
 		return nil

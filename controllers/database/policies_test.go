@@ -19,7 +19,7 @@ import (
 	"github.com/geobench/geobench/controllers/worldtest"
 )
 
-// A database has the policies of its nodes and workers before any pod exists. They select exactly these pods, and the
+// The policies of a database's nodes and workers exist before any of its pods. They select exactly these pods, and the
 // operator repairs a policy that a user has opened.
 func TestDatabasesHavePolicies(t *testing.T) {
 	t.Parallel()
@@ -69,8 +69,9 @@ func TestDatabasesHavePolicies(t *testing.T) {
 	}
 }
 
-// TestDatabasesElsewhereOpenNothing: a tenant that may create external databases cannot open a connection that an
-// administrator has closed. Workers may connect only to addresses of the networks that the administrator has named.
+// TestDatabasesElsewhereOpenNothing: a tenant cannot use an external database to open a connection that the
+// administrator does not permit. Workers may connect only to addresses in the networks that the administrator has
+// named.
 func TestDatabasesElsewhereOpenNothing(t *testing.T) {
 	t.Parallel()
 	leads := map[string]string{"db.us.example.com": "192.0.2.7", "db.asia.example.com": "192.0.2.8", "10.0.0.1": "10.0.0.1"}

@@ -15,7 +15,7 @@ type seenProcesses struct {
 	byPod       map[string]seenProcess
 }
 
-// seenProcess is the process of a node and the node's incarnation at that time.
+// seenProcess is the last observed process of a node, with the node's incarnation at the time of the observation.
 type seenProcess struct {
 	name        string
 	incarnation uint32

@@ -161,8 +161,8 @@ func TestServicePerPod(t *testing.T) {
 	if got := variable(w.Steps()["begin"].Spec.Template.Spec.Containers[0].Env, "GEOBENCH_HOSTS_DATA"); got != hosts {
 		t.Errorf("steps know the hosts %q, want %q", got, hosts)
 	}
-	// Packets that a pod sends have the pod's address, and its answers through the Service have the Service's address.
-	// Clients and probes connect to the pod itself.
+	// Connections that a pod opens have the pod's address as their source. Its replies on connections to the Service have
+	// the Service's address. Clients and probes connect to the pod itself.
 	network := w.Get(kube.NetworkName(db, "us-west-2"), &corev1.ConfigMap{}).(*corev1.ConfigMap)
 	if file := network.Data["d-us-west-2-meta-0.json"]; !strings.Contains(file, own+".d-ap-northeast-1-data."+w.Namespace+".svc") || !strings.Contains(file, `"`+own+"."+w.Namespace+".svc") {
 		t.Errorf("a sidecar is told %s", file)

@@ -34,8 +34,8 @@ type Reconciler struct {
 	Live client.Reader
 	// Abilities restricts the specs that the checks accept.
 	Abilities check.Abilities
-	// Jobs runs work that takes longer than a reconciliation. Judgements limits the number of experiments that are judged
-	// concurrently.
+	// Jobs runs work that takes longer than a reconciliation. Judgements limits the number of experiments whose claims are
+	// evaluated concurrently.
 	Jobs       *background.Runner
 	Judgements *background.Budget
 	// Checks and SlowChecks limit the number of experiments that are expanded concurrently. Each expansion is first tried
@@ -76,7 +76,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// NewJudgements returns the budget for judging: two experiments at a time, at most one per namespace.
+// NewJudgements returns the budget for evaluating claims: two experiments at a time, at most one per namespace.
 func NewJudgements() *background.Budget { return background.NewSharedBudget(2, 1) }
 
 // NewChecks returns the budget for the first, short expansions: two at a time, at most one per namespace.

@@ -24,7 +24,7 @@ import (
 )
 
 // expansions caches expanded experiments, because the validation of thousands of points takes seconds. An entry can
-// always be recomputed. The least recently used entries are evicted, since tenants decide how large experiments are.
+// always be recomputed. The least recently used entries are evicted, because tenants decide how large experiments are.
 type expansions struct {
 	mu   sync.Mutex
 	kept map[types.NamespacedName]*expansion

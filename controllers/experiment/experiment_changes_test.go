@@ -49,8 +49,8 @@ func TestExperimentSuspends(t *testing.T) {
 	w.RanOnce()
 }
 
-// TestExperimentChanges: if a value is added to the sweep, only this value runs. An added claim is evaluated
-// immediately. A value that is removed and added again is not measured again.
+// TestExperimentChanges: if a value is added to the sweep, only the points of this value run. An added claim is
+// evaluated immediately. A value that is removed and added again is not measured again.
 func TestExperimentChanges(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)

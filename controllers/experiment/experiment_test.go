@@ -214,7 +214,7 @@ func TestExperimentTriesInvalidRunsAgain(t *testing.T) {
 func TestExperimentWithoutOtherAttempts(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
-	w.Committed = 0 // Invalid because of NoTransactions, which would only recur
+	w.Committed = 0 // Invalid because of NoTransactions, so a retry is useless
 	w.Create(worldtest.MakeExperiment("e", "calvin").Sweep(worldtest.Clients, 10).Obj())
 	e := w.UntilFinished("e", 1)
 	if p := e.Status.Results[0]; p.Attempt != 1 || p.Verdict != v1alpha1.VerdictInvalid || e.Status.Completed != 1 {

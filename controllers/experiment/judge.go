@@ -62,8 +62,8 @@ func (s *scope) judge(ctx context.Context) error {
 // judgeLimit bounds the time for the evaluation of the claims. Reading thousands of results takes about a minute.
 const judgeLimit = 10 * time.Minute
 
-// report evaluates the claims over all results. It runs as a background job, and only reads the scope, which no
-// reconciliation changes any more.
+// report evaluates the claims over all results. It runs as a background job, which is safe because it only reads the
+// scope, and no reconciliation changes the scope any more.
 func (s *scope) report(ctx context.Context) (*experiment.Report, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, judgeLimit,
 		kube.Refuse("TooLarge", "reading the results and judging the claims took longer than %v: sweep fewer values, or claim less", judgeLimit))

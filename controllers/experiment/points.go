@@ -79,7 +79,7 @@ func (s *scope) sweepUp(ctx context.Context) error {
 		}
 	}
 	for _, db := range s.schedule.unneeded() {
-		// With foreground deletion, the database exists until its pods are gone. They must not disturb the next
+		// With foreground deletion, the database exists until its pods are gone, so that these pods cannot disturb the next
 		// measurement.
 		if err := s.remove(ctx, db, metav1.DeletePropagationForeground); err != nil {
 			return err

@@ -15,7 +15,7 @@ import (
 const maxAttempts = 3
 
 // outsideReasons lists reasons that are caused by the environment, for example a component that exited or was too busy,
-// so another attempt may pass. A reason that follows from the manifest, such as NoTransactions, would only recur.
+// so another attempt may pass. A reason that is caused by the manifest, such as NoTransactions, would occur again.
 var outsideReasons = []string{
 	"NodeLost", "PodChanged", "DatabaseReplaced", "DatabaseDeleted", "DatabaseLost", "WorkerFailed", "WorkerObjectDeleted", result.ReasonStartMissed,
 	"ReportUnreadable", result.ReasonHistoryLost, result.ReasonWorkerLost, result.ReasonNodeRestarted, result.ReasonDriverBound, result.ReasonNetworkNotVerified,
@@ -79,8 +79,8 @@ func (p *point) failed() bool {
 		slices.ContainsFunc(st.Checks, func(c v1alpha1.CheckStatus) bool { return !c.Passed })
 }
 
-// plays reports whether the object has the spec of the point, ignoring the name of the database. Another user may have
-// created it.
+// plays reports whether the object has the spec of the point, ignoring the name of the database. A user may have
+// created an object of this name with another spec.
 func (p *point) plays() bool {
 	if p.object.Status.MeasuredDigest == p.MeasuredDigest {
 		return true // the spec cannot have changed after the digest was recorded
@@ -99,7 +99,8 @@ func (p *point) isOther() bool {
 
 // pointDatabase is a database with the points that are measured on it, in order.
 type pointDatabase struct {
-	// name of the GeoDatabase in the cluster, and the hash of its complete configuration: experiment.Run.DatabaseHash.
+	// name is the name of the GeoDatabase in the cluster. hash is the hash of its complete configuration:
+	// experiment.Run.DatabaseHash.
 	name, hash string
 	// made is set for a database that the experiment creates, and deletes after its last point.
 	made   bool
@@ -124,7 +125,7 @@ func (d *pointDatabase) underway() bool {
 // schedule decides which objects to create and to delete. It changes nothing itself. Its decisions depend only on the
 // existing objects, so a new operator continues like its predecessor.
 type schedule struct {
-	// databases in the order in which they are needed.
+	// databases lists the databases in the order in which they are needed.
 	databases []*pointDatabase
 	// concurrency is the maximum number of databases that may exist or be in use at the same time.
 	concurrency int
@@ -217,7 +218,7 @@ func (s *schedule) settle() {
 	}
 }
 
-// unneeded returns the databases that can be deleted: none of their points is left or may start, and no run uses them.
+// unneeded returns the databases that can be deleted. No run uses them, and no point will start on them.
 func (s *schedule) unneeded() []*v1alpha1.GeoDatabase {
 	inUse := func(name string) bool {
 		return slices.ContainsFunc(s.strayRuns, func(run *v1alpha1.BenchmarkRun) bool { return run.Spec.DatabaseRef.Name == name })
@@ -237,7 +238,7 @@ func (s *schedule) unneeded() []*v1alpha1.GeoDatabase {
 }
 
 // due returns the points to start now: the next point of each existing idle database, then the first points of further
-// databases within the concurrency.
+// databases, up to the concurrency limit.
 func (s *schedule) due() []*point {
 	if s.suspended {
 		return nil

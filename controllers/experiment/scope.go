@@ -23,8 +23,8 @@ type scope struct {
 	experiment *v1alpha1.Experiment
 	// before is the experiment as it was read from the API server.
 	before *v1alpha1.Experiment
-	// expanded is set by expand. observe then advances its searches with the outcomes of finished runs, and sets schedule
-	// from the existing objects.
+	// expanded is set by expand. observe advances the searches of expanded with the outcomes of finished runs, and sets
+	// schedule from the existing objects.
 	expanded *experiment.Experiment
 	schedule *schedule
 	// again is the time until the next reconciliation. Watches wake up the experiment earlier.
@@ -128,7 +128,7 @@ func (p *point) ended() (verdict v1alpha1.Verdict, reason, message string) {
 	return st.Verdict, st.Reason, st.Message
 }
 
-// maxResults is the maximum number of points in a status, and also of searches.
+// maxResults limits the number of points in a status, and the number of searches.
 const maxResults = 100
 
 // describe reports the progress of the experiment in the status.
@@ -196,7 +196,7 @@ func (s *scope) describe(context.Context) error {
 	s.condition(v1alpha1.ConditionCompleted, false, reason, message)
 	s.condition(v1alpha1.ConditionFailed, false, reason, message)
 	st.CompletionTime, st.Claims, st.ClaimsHold, st.ReportRef = nil, nil, "", nil
-	if reason != health.Suspended { // changes of its spec or its runs wake it up
+	if reason != health.Suspended { // a suspended experiment is woken up by changes of its spec or its runs
 		s.again = kube.PollSlow
 	}
 	return nil

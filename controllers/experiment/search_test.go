@@ -146,7 +146,7 @@ func (w *searchWorld) finish() *v1alpha1.Experiment {
 	return nil
 }
 
-// ended returns the status of a run. Its p99 exceeds 100 ms if the rate is above peak.
+// ended returns the final status of a run. If the run's rate is above peak, the run misses its objective for p99.
 func ended(run *v1alpha1.BenchmarkRun, peak int64) v1alpha1.BenchmarkRunStatus {
 	rate := run.Spec.Load.RatePerSecond
 	st := v1alpha1.BenchmarkRunStatus{Stage: v1alpha1.StageCompleted, Verdict: v1alpha1.VerdictPassed, ReportRef: &v1alpha1.LocalReference{Name: run.Name + "-result"},

@@ -1,4 +1,4 @@
-// Package faultstatus contains the code for a run's faults that packages run and database share. The file timeline.go
-// contains the timeline in the status of the run. The file network.go contains its effect on the network, and down.go
-// the pods that it keeps down. Only package run acts on the faults.
+// Package faultstatus contains the code for the faults of a run that packages run and database share. timeline.go
+// converts between the timeline of the faults and the status of the run. network.go applies faults to the network, and
+// down.go determines the pods that faults keep down. Only package run acts on the faults.
 package faultstatus

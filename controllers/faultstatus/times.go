@@ -11,9 +11,9 @@ const (
 	// abandoned.
 	Poll     = 500 * time.Millisecond
 	Patience = 20 * time.Second
-	// roleAhead is the time before a fault at which the nodes with its role are determined. It is long enough to
-	// notify all of them. killAhead is the time before a kill at which the processes to kill are determined. All
-	// other faults are set up once the start time is known.
+	// roleAhead applies to a fault whose targets are the nodes with a role. It is the time before the start of the fault
+	// at which these nodes are determined, and is long enough to notify all of them. killAhead is the time before a kill
+	// at which the processes to kill are determined. All other faults are set up once the start time is known.
 	roleAhead = 3 * time.Second
 	killAhead = 4 * time.Second
 	// injectEarly is the time before a fault's start from which the operator waits for the exact start, if the operator

@@ -134,8 +134,8 @@ func KindOf(obj client.Object) string {
 	return kind
 }
 
-// namespaceEnds reports whether err means that no object can be created any more because the namespace is being
-// deleted. The reconciled object will then be deleted, too.
+// namespaceEnds reports whether err means that the namespace is being deleted, so that no object can be created in it.
+// The reconciled object will then be deleted, too.
 func namespaceEnds(err error) bool {
 	return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }

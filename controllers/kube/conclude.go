@@ -53,7 +53,7 @@ func (c Conclusion) Conclude(ctx context.Context, to client.Client) (reconcile.R
 		}
 	}
 	c.Recorded()
-	// Neither is a failure of the operator, so the retry is not reported as an error.
+	// A conflict or a terminating namespace is not a failure of the operator, so the retry is not reported as an error.
 	if apierrors.IsConflict(c.Err) || namespaceEnds(c.Err) {
 		return reconcile.Result{RequeueAfter: conflictDelay}, nil
 	}
@@ -63,8 +63,8 @@ func (c Conclusion) Conclude(ctx context.Context, to client.Client) (reconcile.R
 	return reconcile.Result{RequeueAfter: c.Again}, nil
 }
 
-// RunSettles passes updates with which a run has finished and released everything, or starts again. It drops all
-// updates in between.
+// RunSettles passes an update if a run has finished and released everything, or starts again. It drops all updates in
+// between.
 type RunSettles struct{ predicate.Funcs }
 
 // Update implements predicate.Predicate.
@@ -74,8 +74,8 @@ func (RunSettles) Update(e event.UpdateEvent) bool {
 	return ok1 && ok2 && Settled(was) != Settled(is)
 }
 
-// ByLabel enqueues the object whose name is in a label of the observed object, unless one of the conditions rejects the
-// observed object.
+// ByLabel enqueues the object whose name is in the given label of the observed object. It enqueues nothing if a
+// function in counts returns false for the observed object.
 func ByLabel(label string, counts ...func(client.Object) bool) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(_ context.Context, obj client.Object) []reconcile.Request {
 		name := obj.GetLabels()[label]

@@ -12,9 +12,9 @@ const (
 
 // The polling intervals of controllers.
 const (
-	// PollFast is the polling interval while a change is expected. PollRun is the interval while a run uses the
-	// database, and PollSlow while the database is ready and idle. PollQueue is the interval for a run that waits
-	// for its turn, which is normally woken up by an event.
+	// PollFast is the polling interval while a change is expected. PollRun is the interval while a run uses the database,
+	// and PollSlow while the database is ready and idle. PollQueue is the interval for a run in the queue of a database,
+	// which is normally woken up by an event.
 	PollFast  = 2 * time.Second
 	PollRun   = 5 * time.Second
 	PollSlow  = time.Minute

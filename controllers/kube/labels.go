@@ -8,7 +8,7 @@ import (
 const (
 	// LabelDatabase is the name of the GeoDatabase.
 	LabelDatabase = "geobench.dev/database"
-	// LabelRegion is the region to which a pod belongs. Network emulation and dashboards select by it.
+	// LabelRegion is the region to which a pod belongs. Network emulation and dashboards select pods by this label.
 	LabelRegion = "geobench.dev/region"
 	// LabelRole is one of the Role constants.
 	LabelRole = "geobench.dev/role"
@@ -18,7 +18,8 @@ const (
 	LabelInit   = "geobench.dev/init"
 	// LabelRun is the name of the BenchmarkRun.
 	LabelRun = "geobench.dev/run"
-	// LabelAttempt distinguishes the objects of one execution of a run from other executions' objects: see Attempt.
+	// LabelAttempt distinguishes the objects of one execution of a run from the objects of its other executions: see
+	// Attempt.
 	LabelAttempt = "geobench.dev/attempt"
 	// LabelExperiment is the name of the Experiment that created a database, a run or a report.
 	LabelExperiment = "geobench.dev/experiment"
@@ -26,7 +27,8 @@ const (
 	LabelExpired = "geobench.dev/expired"
 	// LabelIncarnation is the incarnation of the database to which a node belongs.
 	LabelIncarnation = "geobench.dev/incarnation"
-	// LabelManagedBy has the value ManagedBy on everything that the operator creates. Its caches select by it.
+	// LabelManagedBy has the value ManagedBy on every object that the operator creates. The operator's caches select by
+	// this label.
 	LabelManagedBy = "app.kubernetes.io/managed-by"
 	labelName      = "app.kubernetes.io/name"
 	labelInstance  = "app.kubernetes.io/instance"
@@ -35,7 +37,7 @@ const (
 	// ManagedBy is the value of LabelManagedBy.
 	ManagedBy = "geobench"
 
-	// LabelTopologyRegion is the label with which cloud providers mark the region of Kubernetes nodes.
+	// LabelTopologyRegion is the label with which cloud providers mark the region of a Kubernetes node.
 	LabelTopologyRegion = "topology.kubernetes.io/region"
 )
 

@@ -63,9 +63,9 @@ func InitName(db *v1alpha1.GeoDatabase, incarnation, step string) string {
 // NewExecution returns a random name for an execution of a run: see v1alpha1.BenchmarkRunStatus.Execution.
 func NewExecution() string { return strings.ToLower(rand.Text()[:16]) }
 
-// Attempt returns an identifier of one execution of a run, for names, labels and seals. A run that is set back to an
-// earlier spec.runID is a new attempt. So it accepts neither leftovers of the earlier attempt nor objects that a user
-// restores.
+// Attempt returns an identifier of one execution of a run, for names, labels and seals. Setting spec.runID back to an
+// earlier value starts a new attempt. So the run accepts neither leftovers of the earlier attempt nor objects that a
+// user restores.
 func Attempt(run *v1alpha1.BenchmarkRun) string {
 	of := []string{string(run.UID), run.Status.RunID}
 	if run.Status.Execution != "" { // empty for a run that an earlier version of the operator started

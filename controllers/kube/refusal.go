@@ -12,14 +12,14 @@ type Refusal struct{ Reason, Message string }
 
 func (r *Refusal) Error() string { return r.Reason + ": " + r.Message }
 
-// Refuse returns a refusal. reason is one word, as in a condition, and the message is a sentence that states the right
-// value.
+// Refuse returns a refusal. reason is one word, as in a condition, and the message is a sentence that says what would
+// be right.
 func Refuse(reason, format string, args ...any) *Refusal {
 	return &Refusal{reason, fmt.Sprintf(format, args...)}
 }
 
-// AsRefusal returns the refusal in err, or nil. A name that is already taken also counts as a refusal, because the user
-// must resolve it.
+// AsRefusal returns the refusal in err, or nil. A *NameTakenError also counts as a refusal, because the user must
+// resolve the conflict.
 func AsRefusal(err error) *Refusal {
 	var r *Refusal
 	var taken *NameTakenError

@@ -22,8 +22,8 @@ import (
 )
 
 // SecretName is the name of the Secret in the operator's namespace from which all credentials derive. If it is deleted,
-// a running operator that still has its contents restores it. An operator that starts later creates a new Secret, and
-// all databases are recreated.
+// a running operator that has read it restores it. An operator that starts later creates a new Secret, and all
+// databases are recreated.
 const SecretName = "geobench-authority"
 
 // Fresh is the time for which the operator uses its credentials before it reads the Secret again, in case another
@@ -160,6 +160,6 @@ func (c *Keeper) look(ctx context.Context, now time.Time) (*identity.Authority, 
 	if secret.Data, err = a.Data(); err != nil {
 		return nil, err
 	}
-	// The lock lets only one of several operators renew the authority. The others read the result later.
+	// The lock lets only one of several operators renew the authority. The other operators read the result later.
 	return a, c.Client.Patch(ctx, secret, client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{}))
 }

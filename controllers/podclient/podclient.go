@@ -45,7 +45,7 @@ type Nodes interface {
 	Audit(ctx context.Context, addr string) (*admin.Audit, error)
 	// History opens the history that the worker at addr has recorded. The caller must close it.
 	History(ctx context.Context, addr string) (io.ReadCloser, error)
-	// Clock compares the clock of the node or worker at addr with the local clock.
+	// Clock compares the clock of the node or worker at addr with the operator's clock.
 	Clock(ctx context.Context, addr string) (Clock, error)
 }
 
@@ -76,8 +76,9 @@ type Proxies interface {
 	Counters(ctx context.Context, addr, path string, read func(io.Reader) error) error
 }
 
-// bound is the maximum size of an answer. An attacker with a pod's credentials can send any answer. A small text with
-// many values becomes a large list: an empty object of three bytes occupies a hundred bytes of memory.
+// bound is the maximum size of an answer. An attacker with a pod's credentials can send any answer. The number of
+// values is limited too, because a short text can need much memory: an empty object of three bytes occupies a hundred
+// bytes.
 type bound struct{ bytes, values int }
 
 var (
@@ -94,8 +95,8 @@ var (
 	auditBound = bound{10 << 20, 200_000}
 )
 
-// aside is the size in bytes up to which answers are read concurrently. Longer answers are read and decoded one at a
-// time.
+// aside is the size in bytes up to which several answers are read at the same time. Longer answers are read and decoded
+// one at a time.
 const aside = 2 << 20
 
 // reading is held while an answer longer than aside is read.
@@ -170,8 +171,8 @@ var plain = &http.Client{
 	Transport:     &http.Transport{DialContext: (&net.Dialer{Timeout: NodeTimeout}).DialContext, DisableKeepAlives: true},
 }
 
-// mostCounters is the maximum size of a proxy's response with its counters, in bytes. In a large mesh, the response has
-// several megabytes.
+// mostCounters is the maximum size of a proxy's response with its counters, in bytes. In a large mesh, the response is
+// several megabytes long.
 const mostCounters = 64 << 20
 
 func (httpProxies) Counters(ctx context.Context, addr, path string, read func(io.Reader) error) error {
@@ -226,8 +227,8 @@ func (c *httpSidecars) Log(ctx context.Context, addr string) (log *wan.Log, ahea
 	if err := c.do(ctx, http.MethodGet, addr, "/log", nil, log, listBound); err != nil {
 		return nil, 0, 0, err
 	}
-	// As in Clock, the time in the log was current at some time during the request. The middle of the request has an error
-	// of at most half its duration.
+	// As in Clock, log.Now is the node's time at some moment during the request. The middle of the request differs from
+	// that moment by at most half of the request's duration.
 	took := time.Since(asked)
 	return log, log.Now.Sub(asked.Add(took / 2).Round(0)), took / 2, nil
 }
@@ -286,7 +287,7 @@ func (c *httpNodes) History(ctx context.Context, addr string) (io.ReadCloser, er
 // clockProbes is the number of readings of a clock. The reading with the fastest answer is the most accurate.
 const clockProbes = 8
 
-// Clock reads a clock by the method of F. Cristian (Probabilistic clock synchronization, 1989). The answer was correct
+// Clock reads a clock by the method of F. Cristian (Probabilistic clock synchronization, 1989). The reading was taken
 // at some time between the sending of the request and the arrival of the answer.
 func (c *httpNodes) Clock(ctx context.Context, addr string) (Clock, error) {
 	ctx, cancel := context.WithTimeout(ctx, NodeTimeout)

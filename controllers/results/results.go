@@ -19,8 +19,7 @@ const (
 	KeyGzip = "result.json.gz"
 )
 
-// PlainLimit is the maximum size in bytes up to which a document is stored as readable text. A ConfigMap can hold 1
-// MiB.
+// PlainLimit is the maximum size in bytes of a document that is stored as readable text. A ConfigMap can hold 1 MiB.
 const PlainLimit = 900_000
 
 // Text returns the text of the document in a result ConfigMap.
@@ -38,7 +37,7 @@ func Text(cm *corev1.ConfigMap) ([]byte, error) {
 	return text, nil
 }
 
-// ErrOther means that a result ConfigMap does not contain the document that the run stored.
+// ErrOther means that a result ConfigMap does not contain the document that the run has stored in it.
 var ErrOther = errors.New("it is not the one that its BenchmarkRun has left")
 
 // digest returns the digest of a result's text without holding the text in memory, because it may be forged and large.

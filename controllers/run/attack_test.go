@@ -451,7 +451,7 @@ func TestTagHasMoved(t *testing.T) {
 		"the same":                   {"docker.io/library/db@" + a, "docker.io/library/db@" + a, nil},
 		"another":                    {"docker.io/library/db@" + a, "docker.io/library/db@" + b, []string{"d-us-west-2-0", a, "d-ap-northeast-1-0", b, "name it by its digest"}},
 		"another, imported":          {a, b, []string{a, b}},
-		"one was imported":           {"docker.io/library/db@" + a, b, nil}, // its digest identifies something else
+		"one was imported":           {"docker.io/library/db@" + a, b, nil}, // imported digests identify something else
 		"the runtime does not tell":  {"", b, nil},
 		"what it tells is no digest": {"x", "y", nil},
 	} {

@@ -31,7 +31,7 @@ func (s *scope) job(name string) background.Key {
 }
 
 // aside returns a copy of the scope for a background job, which continues while the run is reconciled. The job may only
-// read through the copy.
+// read from the cluster through this copy.
 func (s *scope) aside() *scope {
 	out := *s
 	out.run, out.db = s.run.DeepCopy(), s.db.DeepCopy()

@@ -72,8 +72,7 @@ func (s *scope) incarnation(ctx context.Context) (*database.Incarnation, error) 
 	return m.incarnation, nil
 }
 
-// beganWith returns the snapshot that was taken before the start of the run's load, or nil if no start time has been
-// chosen yet.
+// beganWith returns the snapshot from before the start of the run's load, or nil if no start time has been chosen yet.
 func (s *scope) beganWith(ctx context.Context) (*snapshot, error) {
 	m := s.remember()
 	if m == nil {

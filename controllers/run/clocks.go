@@ -19,8 +19,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// Keys of the workers' clock measurements in the run's snapshot ConfigMap: one from before the start, the other from
-// the end of the last window.
+// Keys of the workers' clock measurements in the run's snapshot ConfigMap. The first was taken before the start, the
+// second at the end of the last window.
 const (
 	clocksBefore = "clocks-before.json.gz"
 	clocksEnd    = "clocks-end.json.gz"
@@ -145,8 +145,8 @@ type podEndedError struct{ worker string }
 
 func (e *podEndedError) Error() string { return fmt.Sprintf("the pod of %s has ended", e.worker) }
 
-// workerClocks returns both stored measurements of the workers' clocks: first from before the start, then from the end
-// of the last window.
+// workerClocks returns both stored measurements of the workers' clocks: first the clocks before the start, then the
+// clocks at the end of the last window.
 func (s *scope) workerClocks(ctx context.Context) (all []result.Clock, err error) {
 	for _, key := range []string{clocksBefore, clocksEnd} {
 		var clocks []result.Clock
@@ -165,7 +165,7 @@ func (s *scope) awaitClocks(ctx context.Context) (bool, error) {
 	if err == nil {
 		err = s.noteNodeClocks(ctx, nodeClocksBefore)
 	}
-	// Clocks do not converge by waiting, so the run stops if they differ too much. Any other error is retried.
+	// Waiting does not make the clocks converge, so the run stops if they differ too much. Any other error is retried.
 	if err == nil || isTrouble(err) {
 		return err == nil, err
 	}

@@ -31,7 +31,7 @@ const reportsRetry = 200 * time.Millisecond
 // checkReports reads all reports and returns an error that stops the run if a report is unreadable. checked is false
 // while another run's reports are in memory.
 func (s *scope) checkReports(ctx context.Context) (checked bool, err error) {
-	// A reconciliation must not block: its goroutine is also needed for the faults of other runs.
+	// A reconciliation must not block: its goroutine is also needed to inject the faults of other runs.
 	if !s.reading.TryLock() {
 		s.again = reportsRetry
 		return false, nil

@@ -7,7 +7,7 @@ import (
 	"github.com/geobench/geobench/controllers/kube"
 )
 
-// A run does not block its reconciliation while another run's reports are in memory.
+// The reconciliation of a run does not block while another run's reports are in memory.
 func TestCollectWaitsForNobody(t *testing.T) {
 	r := &Reconciler{}
 	r.reading.Lock()

@@ -60,16 +60,16 @@ type Reconciler struct {
 	// concurrently. Memory is the memory budget in bytes that concurrent checks of histories and baselines share.
 	Jobs          *background.Runner
 	Loads, Memory *background.Budget
-	// Image is the image of workers. Runs are checked against databases whose nodes have the same image.
+	// Image is the image of workers. A run is accepted only for a database whose nodes use the same image.
 	Image  string
 	Events events.EventRecorder
 	Clock  clock.PassiveClock
 	// Wait blocks for duration d or until ctx is done.
 	Wait func(ctx context.Context, d time.Duration) error
 
-	// reading is held while the reports of a run are in memory, so that only one run's reports are in memory at a
-	// time. Workers determine the size of their reports, up to a bound. The lock is released once the reports are
-	// merged. No reconciliation blocks on it.
+	// reading is held while the reports of a run are in memory, so that only one run's reports are in memory at a time.
+	// Workers determine the size of their reports, up to a bound. The holder releases the lock once it has merged the
+	// reports. No reconciliation blocks on it.
 	reading sync.Mutex
 	// memory maps the name of a run to its *remembered.
 	memory sync.Map
@@ -89,7 +89,7 @@ func Wait(ctx context.Context, d time.Duration) error {
 
 // SetupWithManager registers the controller.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	// A functional test that finishes must wake up the run that requested it.
+	// When a functional test finishes, the run that requested it must wake up.
 	ofTested := kube.ByLabel(kube.LabelRun)
 	// A result never needs to wake up its run: only the operator writes results, and a result outlives its run.
 	ofRun := kube.ByLabel(kube.LabelRun, func(obj client.Object) bool { return obj.GetLabels()[kube.LabelRole] != kube.RoleResult })
@@ -142,7 +142,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	run := &v1alpha1.BenchmarkRun{}
 	if err := r.Live.Get(ctx, req.NamespacedName, run); err != nil {
 		if apierrors.IsNotFound(err) {
-			// No later reconciliation of a deleted run would stop its jobs.
+			// After the deletion, no later reconciliation would stop the run's jobs.
 			r.Jobs.Forget(req.NamespacedName)
 			r.memory.Delete(req.NamespacedName)
 		}
@@ -187,7 +187,7 @@ func (s *scope) reconcile(ctx context.Context) error {
 	}
 	run.Status.ObservedGeneration = run.Generation
 	switch {
-	// Checked before the final stages, because a new runID also restarts a finished run.
+	// Check this before the final stages, because a new runID also restarts a finished run.
 	case run.Status.Stage != "" && (run.Status.RunID != run.Spec.RunID || run.Held()):
 		return s.startOver(ctx)
 	case kube.Over(run):
@@ -205,8 +205,8 @@ func (s *scope) reconcile(ctx context.Context) error {
 	if s.checkDeadlines(); kube.Over(run) {
 		return nil
 	}
-	// checkDatabase sets s.db and s.current, which checkHealth and all steps need. A change of stage must be written
-	// before any action of the new stage.
+	// checkDatabase sets s.db and s.current, which checkHealth and all steps need. If the stage has changed, write the
+	// status before any action of the new stage.
 	if err := s.checkDatabase(ctx); err != nil || s.moved() {
 		return err
 	}
@@ -242,8 +242,8 @@ func (s *scope) begin() {
 	s.enter(v1alpha1.StagePreflight)
 }
 
-// addFinalizer adds the finalizer. It must be called before the run creates or reserves anything, so that all of it is
-// cleaned up.
+// addFinalizer adds the finalizer. It must be called before the run creates or reserves any object, so that all these
+// objects are cleaned up.
 func (s *scope) addFinalizer(ctx context.Context) error {
 	if controllerutil.ContainsFinalizer(s.run, kube.Finalizer) {
 		return nil
@@ -266,9 +266,9 @@ func (s *scope) patchFinalizers(ctx context.Context, change func(*v1alpha1.Bench
 	return nil
 }
 
-// startOver restarts the run for a new spec.runID, once all objects of the last attempt are gone. A suspended run then
-// waits as if it had never started. The write that acknowledges the new spec also removes the verdict of the last
-// attempt.
+// startOver restarts the run for a new spec.runID, once all objects of the last attempt are gone. If the run is
+// suspended, it then waits as if it had never started. The write that acknowledges the new spec also removes the
+// verdict of the last attempt.
 func (s *scope) startOver(ctx context.Context) error {
 	st := &s.run.Status
 	st.Verdict, st.Reason, st.Message = "", "", ""

@@ -26,9 +26,9 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// For each run, a database of pods with a client has a steward. The steward is a Job with one pod in the region that
-// the clients connect to. It loads and audits the data, which nodes of Geobench's own engines do themselves (package
-// dataagent). The steward exists from stage Load on.
+// A database of pods with a client has one steward per run. The steward is a Job with one pod in the region that the
+// clients connect to. It loads and audits the data, which nodes of Geobench's own engines do themselves (package
+// dataagent). It exists from stage Load on.
 
 // noteTarget is the key of the steward's description of the database in the run's snapshot ConfigMap.
 const noteTarget = "target.json.gz"
@@ -107,8 +107,8 @@ func (s *scope) createSteward(ctx context.Context) error {
 	return kube.EnsureCreated(ctx, s.Client, s.Live, s.run, job)
 }
 
-// steward returns the state of the steward's pod. Problem is set if the steward does not answer yet. The error ends the
-// run if the pod or its Job was lost.
+// steward returns the state of the steward's pod. Problem is set if the steward does not answer yet. If the pod or its
+// Job was lost, the returned error stops the run.
 func (s *scope) steward(ctx context.Context) (*database.Node, error) {
 	n := &database.Node{PodName: kube.StewardName(s.run)}
 	pods := &corev1.PodList{}
@@ -153,8 +153,8 @@ func (s *scope) steward(ctx context.Context) (*database.Node, error) {
 	return n, nil
 }
 
-// stewardAudit requests the sums of all rows from the steward, and the state of the servers at the same time. The
-// layout treats the steward as the only node, which stores all rows.
+// stewardAudit requests from the steward the sums of all rows and the state of the servers. For the layout, the steward
+// is the only node and stores all rows.
 func (s *scope) stewardAudit(ctx context.Context) ([][]store.ShardSums, []result.Server, error) {
 	n, err := s.steward(ctx)
 	if err != nil {
@@ -192,5 +192,5 @@ func (s *scope) target(ctx context.Context) (*result.Target, error) {
 	return t, err
 }
 
-// oneCopy returns the layout of a database whose rows are all read by the steward.
+// oneCopy returns the layout of a database whose rows are all read by the steward: a single node stores every row.
 func (s *scope) oneCopy() geo.Layout { return s.current.Database.Topology.Whole(0) }

@@ -28,8 +28,8 @@ const (
 	preflightDeadline = health.Patience
 	// readyDeadline bounds the time from the creation of the worker Jobs until all workers are ready.
 	readyDeadline = 5 * time.Minute
-	// startSlack is the minimum part of faultstatus.StartLead that must remain when the last worker receives the start
-	// time.
+	// startSlack is the minimum part of faultstatus.StartLead that must be left when the last worker has received the
+	// start time.
 	startSlack = 2 * time.Second
 	// collectGrace plus requestTimeout is the time, after the last measured second, within which workers must submit their
 	// reports.
@@ -42,11 +42,11 @@ const (
 	// faultLease is the time after a fault's planned end at which Chaos Mesh removes the fault on its own.
 	faultLease = 60 * time.Second
 
-	// stalledPatience applies if faults have removed nodes permanently. Unfinished transactions count as permanently
-	// unfinished once their number has not changed for this time.
+	// stalledPatience applies if faults have removed nodes permanently. Once the number of unfinished transactions has not
+	// changed for this time, they are considered permanently unfinished.
 	stalledPatience = 10 * time.Second
 
-	// cleanupPatience is the time after which an object that has not disappeared is reported.
+	// cleanupPatience is the time after which an object that still exists is reported.
 	cleanupPatience = 2 * time.Minute
 )
 

@@ -11,8 +11,8 @@ import (
 )
 
 // emulate waits until the network between the regions matches the declared network. It measures the network again,
-// because the database's status may be half a minute old. From here on the run requires the incarnation that was
-// measured.
+// because the database's status may be half a minute old. After this stage, the run accepts only the measured
+// incarnation.
 func (s *scope) emulate(ctx context.Context) error {
 	s.again = kube.PollFast
 	current, _, err := database.FindIncarnations(ctx, s.Live, s.Credentials, s.db)

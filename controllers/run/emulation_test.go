@@ -185,7 +185,8 @@ func TestReplacedPodLeavesAGap(t *testing.T) {
 	if g := db.Status.EmulationGaps; len(g) != 1 || g[0].To.Sub(g[0].From.Time) != 2500*time.Millisecond {
 		t.Errorf("gaps %+v", g)
 	}
-	// The same pod loses its links once more. This adds exactly one gap, no matter how many times the operator looks.
+	// The same pod loses its links once more. This adds exactly one gap, no matter how often the operator observes the
+	// pod.
 	w.Mu.Lock()
 	w.PlayedNodes[replaced.Status.PodIP].Complete = time.Time{}
 	w.Mu.Unlock()

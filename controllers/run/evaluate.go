@@ -33,7 +33,7 @@ import (
 
 // evaluate determines the verdict of the run. It waits until the database is quiescent, requests the sums of the rows
 // from every node, merges the workers' reports and writes the result document. The document is written before the
-// status, so an operator that restarts between the two writes finds the document and continues from it.
+// status. So an operator that restarts between the two writes finds the document and continues from it.
 func (s *scope) evaluate(ctx context.Context) error {
 	doc, digest, err := s.storedResult(ctx)
 	if err != nil {
@@ -47,7 +47,7 @@ func (s *scope) evaluate(ctx context.Context) error {
 		if err := s.storeResult(ctx, judged); err != nil {
 			return err
 		}
-		// The verdict must follow from the stored document, which is read again in case it was replaced.
+		// The verdict must be derived from the stored document. Read it again in case it was replaced.
 		if doc, digest, err = s.storedResult(ctx); doc == nil {
 			return err
 		}
@@ -169,7 +169,7 @@ func (s *scope) document(ctx context.Context, f *judge.Facts, workers []workerSt
 		defer debug.FreeOSMemory()
 		var lost *trouble
 		switch f.History, err = s.history(ctx, workers); {
-		case errors.As(err, &lost): // the other results do not depend on the history
+		case errors.As(err, &lost): // the other figures do not depend on the history
 			f.History, f.Unrecorded = nil, &result.Reason{Reason: lost.reason, Message: lost.message}
 		case err != nil:
 			return nil, err
@@ -241,7 +241,7 @@ func (s *scope) awaitQuiet(ctx context.Context, f *judge.Facts) (quiet bool, err
 		}
 		f.Unfinished += n.Status.Pending
 		f.Leader, f.Elections = n.Status.Leader, n.Status.Elections
-		gone = nil // Geobench does not track the state of a program, so its rows are read in any case.
+		gone = nil // Geobench does not track the state of a program, so the steward reads the rows even if nodes were removed
 	}
 	if f.Unfinished > 0 && !s.stalled(f.Unfinished, len(gone) > 0) {
 		return s.inStage() > judge.QuietWithin, nil
@@ -275,7 +275,7 @@ func (s *scope) stalled(pending int, gone bool) bool {
 	if was := meta.FindStatusCondition(s.run.Status.Conditions, v1alpha1.ConditionDatabaseQuiet); was != nil && was.Message == message {
 		return gone && s.Clock.Now().Sub(was.LastTransitionTime.Time) > stalledPatience
 	}
-	// Recreate the condition, so that its transition time is the last change of this number.
+	// Recreate the condition, so that its transition time is the time of the last change of this number.
 	meta.RemoveStatusCondition(&s.run.Status.Conditions, v1alpha1.ConditionDatabaseQuiet)
 	s.condition(v1alpha1.ConditionDatabaseQuiet, false, "TransactionsPending", message)
 	return false
@@ -308,12 +308,12 @@ func (s *scope) gather(ctx context.Context, f *judge.Facts) error {
 	if err != nil {
 		return err
 	}
-	// noteEdits returns an error if a mounted file was changed, so it must precede all steps that rely on the manifests.
+	// noteEdits returns an error if a mounted file was changed. It must run before all steps that rely on the manifests.
 	if err := s.noteEdits(ctx, m); err != nil {
 		return err
 	}
 	f.ConfigMaps = m.ConfigMaps
-	// Pods that replaced others during the measurement must meet the same requirements.
+	// Pods that replaced other pods during the measurement must meet the same requirements.
 	if err := s.holdPods(ctx); err != nil {
 		return err
 	}
@@ -477,7 +477,7 @@ func repetitions(run *v1alpha1.BenchmarkRun, doc *result.Document) []v1alpha1.Re
 	return out
 }
 
-// audit requests the sums of its rows from every node that is not omitted. The result is in the order of
+// audit requests the sums of its rows from every node for which leftOut returns false. The result is in the order of
 // geo.NodeID.
 func (s *scope) audit(ctx context.Context, leftOut func(geo.NodeID) bool) ([][]store.ShardSums, error) {
 	audits := make([][]store.ShardSums, len(s.nodes))

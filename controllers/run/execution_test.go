@@ -95,7 +95,7 @@ func putBackSnapshot(w *worldtest.World, run *v1alpha1.BenchmarkRun, kept *corev
 }
 
 // A user who may write ConfigMaps saves the ConfigMaps of a good execution, and restores them in a later execution with
-// the same runID.
+// the same runID. The later execution must not accept them.
 func TestConfigMapsOfAnEarlierExecutionAreRefused(t *testing.T) {
 	for name, tt := range map[string]struct {
 		// called while the first execution is evaluated

@@ -62,8 +62,8 @@ func (s *scope) replacePods(ctx context.Context, namespace string, names []strin
 	return nil
 }
 
-// replaceNodes deletes all nodes of the run's incarnation, so that the database is recreated. It is for faults whose
-// affected nodes are no longer known.
+// replaceNodes deletes all nodes of the run's incarnation, so that the database is recreated. It is needed if it is no
+// longer known which nodes a fault affects.
 func (s *scope) replaceNodes(ctx context.Context) error {
 	pods := &corev1.PodList{}
 	if err := s.Live.List(ctx, pods, client.InNamespace(s.run.Namespace), client.MatchingLabels{
@@ -93,7 +93,7 @@ func deletePod(ctx context.Context, c client.Client, pod *corev1.Pod) error {
 func (s *scope) chaosUID() string { return string(s.run.UID) + "/" + kube.Attempt(s.run) }
 
 // objects returns the objects that Chaos Mesh must have now, except for faults that are merged into the network
-// emulation of Chaos Mesh. The objects expire on their own, in case the operator does not return.
+// emulation of Chaos Mesh. The objects expire on their own, in case no operator deletes them.
 func (in *clusterInjector) objects(ctx context.Context) ([]*unstructured.Unstructured, error) {
 	own := func(l *fault.Life) bool {
 		return l.Injector == string(v1alpha1.InjectorChaosMesh) && !faultstatus.Merged(l, in.current.Emulation())
@@ -132,8 +132,8 @@ func (in *clusterInjector) bare(ctx context.Context, is func(*fault.Life) bool) 
 	return n, nil
 }
 
-// object returns the object for a node fault, or nil while no object should exist. An object that kills exists until it
-// has killed its targets. An object that keeps nodes down exists until the run is over if the nodes' data is lost.
+// object returns the object for a node fault, or nil while no object should exist. An object for a kill exists until
+// its targets are dead. An object that keeps nodes down exists until the run is over if the nodes' data is lost.
 func (in *clusterInjector) object(l *fault.Life) *unstructured.Unstructured {
 	f := l.Fault
 	lasts := l.State == fault.Inject && in.now() >= f.At || l.State == fault.WaitPropagated || l.State == fault.Active && f.Duration > 0 ||
@@ -176,7 +176,7 @@ func (in *clusterInjector) injects(o *unstructured.Unstructured, l *fault.Life) 
 	return o.GetName() == in.objectName(l)
 }
 
-// turning reports whether the objects that inject link fault l must change because another link fault starts or stops.
+// turning reports whether the objects of link fault l must change now because another link fault starts or stops.
 func (in *clusterInjector) turning(l *fault.Life) bool {
 	isLinks := func(l *fault.Life) bool { return slices.Contains(fault.NetworkKinds, l.Fault.Kind) }
 	return isLinks(l) && slices.ContainsFunc(in.timeline.Lives, func(other *fault.Life) bool {
@@ -245,7 +245,7 @@ func (s *scope) checkInjection(ctx context.Context, p *database.Plan) error {
 	return s.checkNetworks(plan, p)
 }
 
-// otherWay suggests a way to inject the fault without Chaos Mesh.
+// otherWay suggests how to inject the fault without Chaos Mesh.
 func otherWay(f *fault.Fault, how v1alpha1.FaultInjection) string {
 	switch {
 	case f.Kind == fault.MemoryStress:

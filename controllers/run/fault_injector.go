@@ -52,19 +52,19 @@ func injectorOf(f *fault.Fault, emulated v1alpha1.Emulation, how v1alpha1.FaultI
 	return v1alpha1.InjectorBuiltIn
 }
 
-// clusterInjector is the fault.Injector of a run. Nodes and sidecars receive their schedules in advance. Each call
-// establishes the combined state of all faults that the operator itself injects.
+// clusterInjector is the fault.Injector of a run. Nodes and sidecars receive their schedules in advance. For all other
+// faults, each call brings the cluster into the combined state of the current faults.
 type clusterInjector struct {
 	*scope
 	timeline *fault.Timeline
 	// clocks caches the nodes' clocks that were read in this reconciliation.
 	clocks map[geo.NodeID]podclient.Clock
-	// nodeTracks and sidecarTracks are the logged disturbances of nodes and sidecars, or nil until the logs are read in
-	// this reconciliation.
+	// nodeTracks and sidecarTracks compare the logged disturbances of nodes and sidecars with their instructions. They are
+	// nil until the logs are read in this reconciliation.
 	nodeTracks    []*fault.Track[*admin.Disturbance]
 	sidecarTracks []*fault.Track[*wan.Config]
-	// logs are the nodes' logs. losses are deviations that the tracks do not contain, for example periods that a log no
-	// longer covers.
+	// logs contains the nodes' logs. losses contains the deviations that are not part of a track, for example periods that
+	// a log no longer covers.
 	logs   []nodeLog
 	losses []fault.Deviation
 	// sidecarLate is the lateness of each sidecar, by pod name.
@@ -97,12 +97,12 @@ func (in *clusterInjector) Roles(context.Context) (fault.Roles, error) {
 	}, nil
 }
 
-// errNotWritten means that the targets of a fault are not in the stored status yet.
+// errNotWritten means that the stored status does not contain the targets of a fault yet.
 var errNotWritten = errors.New("its targets are being written down")
 
 // Setup implements fault.Injector. It selects the injector of the fault and records the processes that a kill must
-// stop. It also sends the schedule to injectors that start and stop faults themselves. They receive it only once the
-// status contains the fault, because the database's reconciliation uses the status.
+// stop. It also sends the schedule to injectors that start and stop faults themselves. These injectors receive the
+// schedule only once the status contains the fault, because the database's reconciliation uses the status.
 func (in *clusterInjector) Setup(ctx context.Context, l *fault.Life) error {
 	l.Injector = string(injectorOf(l.Fault, in.current.Emulation(), in.run.Spec.FaultInjection))
 	if !l.Fault.Kills() {
@@ -137,15 +137,15 @@ func (in *clusterInjector) Setup(ctx context.Context, l *fault.Life) error {
 	if err := in.closeGates(ctx, l); err != nil || !l.Lasting {
 		return err
 	}
-	// Nodes react to the loss as soon as they are notified. So the status must contain the loss first, to survive a
-	// restart of the operator.
+	// Nodes react to the planned loss as soon as they are notified. So the stored status must contain it first: an
+	// operator that restarts must know about the loss.
 	if !in.written(l) {
 		return errNotWritten
 	}
 	return in.applyNodes(ctx)
 }
 
-// written reports whether the stored status has the targets and the injector of a fault.
+// written reports whether the stored status contains the targets and the injector of a fault.
 func (in *clusterInjector) written(l *fault.Life) bool {
 	was := faultstatus.Find(in.before, l.Fault.Name)
 	names := func(nodes []geo.NodeID) (out []string) {
@@ -157,8 +157,8 @@ func (in *clusterInjector) written(l *fault.Life) bool {
 	return was != nil && string(was.Injector) == l.Injector && slices.Equal(was.Targets, names(l.Targets.From)) && slices.Equal(was.OtherSide, names(l.Targets.To))
 }
 
-// closeGates ensures that pods which a fault shuts down do not start again. It returns an error until the StatefulSets
-// have observed their scheduling gates.
+// closeGates ensures that pods which a fault shuts down do not start again. It returns an error until the StatefulSet
+// controller has observed the new scheduling gates.
 func (in *clusterInjector) closeGates(ctx context.Context, l *fault.Life) error {
 	gates, err := json.Marshal(map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{"schedulingGates": faultstatus.ShutdownGates}}}})
 	if err != nil {
@@ -232,15 +232,16 @@ func (in *clusterInjector) Inject(ctx context.Context, l *fault.Life, _ *fault.C
 	return nil
 }
 
-// errBeforeItsTime means that the operator is responsible for a fault whose planned time has not been reached.
+// errBeforeItsTime means that the operator must inject the fault itself, and that its planned time has not been
+// reached.
 var errBeforeItsTime = errors.New("its time has not come")
 
-// errKillsInTime means that a background job deletes the pods. The job wakes up the run when it is done.
+// errKillsInTime means that a background job is deleting the pods. The job wakes up the run when it has finished.
 var errKillsInTime = errors.New("its pods are being deleted")
 
 // kill deletes the pods of a kill fault at the planned time, in a background job. So no reconciliation blocks until
-// that time, and no slow reconciliation delays the kill. It returns the time of the deletion, relative to the start of
-// measuring.
+// that time, and a slow reconciliation does not delay the kill. kill returns the time of the deletion, relative to the
+// start of measuring.
 func (in *clusterInjector) kill(l *fault.Life) (at time.Duration, err error) {
 	key := in.job("kill " + l.Fault.Name)
 	at, state, err := background.Outcome[time.Duration](in.Jobs, key)
@@ -286,7 +287,7 @@ func deletePods(ctx context.Context, c client.Client, pods []*corev1.Pod) error 
 }
 
 // Propagated implements fault.Injector. It relies on the reports of nodes, sidecars, Chaos Mesh and Kubernetes. If the
-// injector starts the fault itself, its log contains the actual time.
+// injectors start the fault themselves, their logs contain the actual time.
 func (in *clusterInjector) Propagated(ctx context.Context, l *fault.Life, _ *fault.Conditions) (bool, error) {
 	if faultstatus.ByItself(l) {
 		begun, _, err := in.observe(ctx, l)
@@ -310,8 +311,8 @@ func (in *clusterInjector) lives(was string, n *database.Node, by string) bool {
 	switch {
 	case n.Pod == nil || string(n.Pod.UID) != uid:
 		return false
-	// While a pod that Kubernetes deletes still exists, its process may still run. After other kills, the pod remains,
-	// and a node that does not answer has stopped.
+	// While a pod that Kubernetes is deleting still exists, its process may still be running. After kills by other
+	// injectors, the pod remains, and a node that does not answer has stopped.
 	case by == string(v1alpha1.InjectorKubernetes) || n.Status == nil:
 		return by == string(v1alpha1.InjectorKubernetes)
 	}
@@ -327,9 +328,9 @@ func (in *clusterInjector) Recover(ctx context.Context, l *fault.Life, _ *fault.
 	return in.orWithoutChaos(l, in.apply(ctx))
 }
 
-// Recovered implements fault.Injector. A restarted node has recovered when it has replayed its journal, found its
-// peers, and received its instructions again. If a new incarnation replaces the node, all data must also have its full
-// number of copies again.
+// Recovered implements fault.Injector. A restarted node has recovered once it has replayed its journal, found its
+// peers, and received its instructions again. If a new incarnation has replaced the node, every row must also have its
+// full number of copies again.
 func (in *clusterInjector) Recovered(ctx context.Context, l *fault.Life, _ *fault.Conditions) (bool, error) {
 	if faultstatus.ByItself(l) {
 		begun, ended, err := in.observe(ctx, l)
@@ -348,7 +349,7 @@ func (in *clusterInjector) Recovered(ctx context.Context, l *fault.Life, _ *faul
 				return false, fmt.Errorf("node %s: %s", n.PodName, cmp.Or(n.Problem, "it is not ready yet"))
 			}
 		}
-		// A restarted process has lost its agenda. It needs the agenda again for its remaining faults.
+		// A restarted process has lost its agenda, but still needs it for the remaining faults.
 		if err := in.tell(ctx, l.Targets.From); err != nil {
 			return false, err
 		}
@@ -427,7 +428,7 @@ func (in *clusterInjector) apply(ctx context.Context) error {
 	return in.applyChaos(ctx)
 }
 
-// nodeFaults reports whether nodes inject the fault into themselves.
+// nodeFaults reports whether the nodes themselves inject the fault.
 func nodeFaults(l *fault.Life) bool { return l.Injector == string(v1alpha1.InjectorBuiltIn) }
 
 // reachable returns the nodes that can receive instructions: nodes that are neither lost nor down because of a fault.
@@ -469,7 +470,7 @@ func (in *clusterInjector) tell(ctx context.Context, nodes []geo.NodeID) error {
 	for _, id := range nodes {
 		n := in.node(id)
 		a := fault.Agenda(in.timeline.NodePlan(id, nodeFaults), in.clocks[id].Zero.Sub(in.timeline.Start), departures, id)
-		// The agenda is meant for this process. If another process has replaced it, the node must reject the agenda.
+		// The agenda is meant for this process only. A process that has replaced it must reject the agenda.
 		a.Process = n.Status.Process
 		group.Go(func() error {
 			if err := in.Pods.Nodes(in.db.UID).Disturb(ctx, n.Address, a); err != nil {
@@ -543,8 +544,8 @@ func (in *clusterInjector) observe(ctx context.Context, l *fault.Life) (begun, e
 	return begun, ended, nil
 }
 
-// network returns the database's network with the faults that are merged into it, or nil if its backend sends nothing
-// to pods.
+// network returns the database's network with the faults that are merged into it. It returns nil if the backend does
+// not configure the links of pods.
 func (in *clusterInjector) network(ctx context.Context) (*emulation.Network, error) {
 	if !in.current.TellsPods() {
 		return nil, nil
@@ -567,8 +568,8 @@ func (in *clusterInjector) applyNetwork(ctx context.Context) error {
 	return in.backend().Ensure(ctx, n)
 }
 
-// settled reports whether the combined state of all faults is in effect, as far as the injector of l is concerned. The
-// error names a part that is not in effect.
+// settled reports whether the injector of l has established the combined state of all faults. The error names a part of
+// the state that is missing.
 func (in *clusterInjector) settled(ctx context.Context, l *fault.Life) (bool, error) {
 	for _, id := range in.reachable() {
 		n := in.node(id)
@@ -616,7 +617,7 @@ func (in *clusterInjector) knowsLost(n *database.Node) bool {
 	return len(lost) == 0 || in.db.Spec.RunsPrograms() || n.Status.Disturbance != nil && slices.Equal(n.Status.Disturbance.Lost, lost)
 }
 
-// hold maintains the effects of active faults, and records a problem if an effect did not last.
+// hold keeps active faults in effect, and records a problem if an effect did not last.
 func (in *clusterInjector) hold(ctx context.Context) error {
 	var active []*fault.Life
 	chaos := false

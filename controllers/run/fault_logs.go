@@ -128,8 +128,8 @@ func (in *clusterInjector) readSidecars(ctx context.Context) error {
 	in.sidecarTracks, in.sidecarLate = tracks, map[string]sidecarLate{}
 	for i, log := range logs {
 		in.sidecarLate[pods[i].Name] = lateOf(log, sinces[i])
-		// A restarted sidecar passes packets without delay until it has its configuration again. This is a deviation unless a
-		// fault planned the restart.
+		// A restarted sidecar does not delay packets until it has its configuration again. This is a deviation unless the
+		// restart is due to a fault.
 		if start := sinces[i](log.Since); start > -in.run.Spec.Load.Warmup.Duration && !tracks[i].StartedAnew(start) {
 			in.losses = append(in.losses, fault.Deviation{Name: tracks[i].Name, What: "started anew: until then packets passed as they came", From: start, To: start + time.Millisecond})
 		}

@@ -26,9 +26,9 @@ func (in *clusterInjector) database() *fault.Database {
 }
 
 // replace sends each waiting replacement process its incarnation: the incarnation of the killed process plus one. If
-// the operator is killed before it has recorded the notification, its successor sends the same incarnation again. A
-// second replacement process would receive the same number. Its peers detect that, and report that the database has
-// lost state.
+// the operator exits before it has recorded the notification, its successor sends the same incarnation again. A second
+// replacement process would then receive the same number as the first. Its peers detect that, and report that the
+// database has lost state.
 func (in *clusterInjector) replace(ctx context.Context, l *fault.Life) error {
 	loaded, err := loadRequest(in.run)
 	if err != nil {
@@ -63,8 +63,8 @@ func incarnationOf(mark string) (uint32, error) {
 	return uint32(n), err
 }
 
-// mending names a node that stores data with a missing copy elsewhere, or a node that does not answer. It returns "" if
-// there is none.
+// mending describes a node that stores rows of which another copy is missing, or a node that does not answer. It
+// returns "" if there is none.
 func (in *clusterInjector) mending() string {
 	for _, id := range in.reachable() {
 		switch n := in.node(id); {

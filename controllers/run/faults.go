@@ -24,8 +24,8 @@ import (
 )
 
 // playFaults executes the next step of each fault whose step is due. over is true once all faults are over. Each change
-// of state is written to the status before any action of the new state. So a new operator can continue if the current
-// operator is killed.
+// of state is written to the status before any action of the new state. So if the operator is killed, the next operator
+// can continue.
 func (s *scope) playFaults(ctx context.Context) (over bool, err error) {
 	in := s.injector()
 	if in == nil {
@@ -93,8 +93,8 @@ func (s *scope) actedOn(id geo.NodeID) bool {
 	return slices.ContainsFunc(tl.Hits(id), func(i fault.Interval) bool { return i.From <= now && now <= i.To })
 }
 
-// explained reports whether a fault of the run explains the last exit of a container of the node. Such a fault affected
-// the node at the time of the exit. A fault that had already ended explains nothing.
+// explained reports whether a fault of the run explains the last exit of a container of the node. The fault must have
+// affected the node at the time of the exit.
 func (s *scope) explained(n *database.Node) bool {
 	// Without the time of the exit, only a fault that is active now can explain it.
 	if n.EndedAt.IsZero() {

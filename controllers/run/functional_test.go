@@ -51,7 +51,7 @@ func TestFunctionalTestsComeBeforeTheRun(t *testing.T) {
 				t.Error("tests are made before it is their turn")
 			}
 			got := w.Takers("t")
-			// Runs created in the same second take turns in the order of their names.
+			// Runs created in the same second use the database in the order of their names.
 			want := []string{"r-snapshot", "r-deadlock", "r", "s", "t-snapshot", "t-deadlock", "t"}
 			if !slices.Equal(got, want) {
 				t.Errorf("the database was used by %v, want %v", got, want)

@@ -142,8 +142,8 @@ type clockSpread struct {
 	first, last time.Duration // bounds of the interval that contains all clocks, relative to the operator's clock
 }
 
-// add includes the clock reading of a worker: its clock is ahead of the operator's by ahead, with an error of at most
-// within.
+// add includes a worker's clock reading. The worker's clock is ahead of the operator's clock by ahead, with an error of
+// at most within.
 func (c *clockSpread) add(machine string, ahead, within time.Duration) {
 	if len(c.machines) == 0 {
 		c.first, c.last = ahead-within, ahead+within

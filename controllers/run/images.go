@@ -13,14 +13,14 @@ import (
 )
 
 // differentImages describes two pods of the run that run different images although their manifests name the same image.
-// The tag was then moved between the pulls. differentImages returns "" if there are no such pods.
+// The tag must then have been moved between the two pulls. differentImages returns "" if there are no such pods.
 func (s *scope) differentImages(ctx context.Context) (string, error) {
 	pods := &corev1.PodList{}
 	if err := s.Client.List(ctx, pods, client.InNamespace(s.run.Namespace), client.MatchingLabels{kube.LabelDatabase: s.db.Name, kube.LabelManagedBy: kube.ManagedBy}); err != nil {
 		return "", err
 	}
 	slices.SortFunc(pods.Items, func(a, b corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
-	first := map[string]string{} // pod name by role, server, container and repository
+	first := map[string]string{} // pod name by role, server, container and repository; image has the same keys
 	image := map[string]string{}
 	for i := range pods.Items {
 		pod := &pods.Items[i]

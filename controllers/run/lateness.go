@@ -66,7 +66,7 @@ func (in *clusterInjector) nodeFacts(ctx context.Context) ([]result.NodeFacts, e
 }
 
 // lateness returns the lateness of a process in the pod of node id during the measured windows. It excludes the time in
-// which a declared fault stopped the process or competed with it for the CPU. It returns nil if the record does not
+// which a fault of the run stopped the process or competed with it for the CPU. It returns nil if the record does not
 // cover the windows.
 func (in *clusterInjector) lateness(id geo.NodeID, record *late.Record, zero time.Duration) (*result.Lateness, error) {
 	if record == nil {

@@ -34,7 +34,7 @@ func datasetName(run *v1alpha1.BenchmarkRun, workload []byte) string {
 	return fmt.Sprintf("%s-%s", run.UID, deploy.ShortHash(kube.Attempt(run), string(workload), fmt.Sprint(run.Spec.Seed)))
 }
 
-// load loads the data set into every node. Nodes that already have it answer immediately, so a new operator can simply
+// load loads the data set into every node. A node that already has it answers immediately, so a new operator can simply
 // send the request to all nodes again.
 func (s *scope) load(ctx context.Context) error {
 	loading := s.job("load")

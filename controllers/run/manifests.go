@@ -25,8 +25,8 @@ import (
 // manifestsKey is the key of a run's manifests in the ConfigMap that stores them.
 const manifestsKey = "manifests.json.gz"
 
-// manifests are the manifests with which a run was accepted. The result includes them, and the cost and the verdict of
-// the run depend on them, even if the objects are edited later.
+// manifests are the manifests with which a run was accepted. The result includes them. The cost and the verdict of the
+// run depend on them, even if the objects are edited later.
 type manifests struct {
 	result.Manifests
 	// Hash is the hash of the database's plan. Nodes with a different hash belong to a different database.
@@ -48,8 +48,8 @@ func takeManifests(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, plan *d
 }
 
 // keepManifests stores the manifests in an immutable ConfigMap, and their digest in the status, which only the operator
-// writes. The digest is stored first, so a ConfigMap that is found later under the name is accepted only if it matches.
-// done is false until both are stored.
+// writes. The digest is stored first. So a ConfigMap that already has the name is accepted only if its manifests match
+// the digest. done is false until both are stored.
 func (s *scope) keepManifests(ctx context.Context, m *manifests) (done bool, err error) {
 	text, err := json.Marshal(m)
 	if err != nil {
@@ -154,8 +154,8 @@ func (s *scope) rewritten(ctx context.Context, m *manifests) (changed, written [
 }
 
 // noteEdits sets the condition ManifestsUnchanged. Edits of the database and its network do not affect a run, because
-// its nodes still use the manifests from its start. An edited ConfigMap that pods mount ends the run. The files have
-// changed in all pods, and it is unknown which programs have read them again.
+// its nodes still use the manifests from its start. An edited ConfigMap that pods mount ends the run: the mounted files
+// change in all pods, and it is unknown which programs have read them again.
 func (s *scope) noteEdits(ctx context.Context, m *manifests) error {
 	edited, configMaps, err := s.edited(ctx, m)
 	if err != nil {

@@ -48,8 +48,8 @@ func (s *scope) meshPods(ctx context.Context) (pods []*corev1.Pod, err error) {
 	return pods, err
 }
 
-// enterMesh stores the mesh of nodes and workers before the measurement. It returns false while they are not all in the
-// same mesh or a proxy is down.
+// enterMesh stores the mesh of nodes and workers before the measurement. It returns false while the pods are not all in
+// the same mesh, or a proxy is down.
 func (s *scope) enterMesh(ctx context.Context) (bool, error) {
 	pods, err := s.meshPods(ctx)
 	if err != nil {
@@ -104,8 +104,8 @@ func (s *scope) beganInMesh(ctx context.Context) (*meshNote, error) {
 	return n, nil
 }
 
-// proxyLost ends the run if a proxy of its mesh has exited: the exit broke connections, and no fault of the manifest
-// declares that.
+// proxyLost ends the run if a proxy of the run's mesh has exited, because the exit has broken connections and no fault
+// of the manifest declares this.
 func (s *scope) proxyLost(ctx context.Context) error {
 	began, err := s.beganInMesh(ctx)
 	if err != nil || len(began.Proxies) == 0 {

@@ -29,7 +29,8 @@ var (
 
 func init() { ctrlmetrics.Registry.MustRegister(stageSeconds, faultLateness) }
 
-// observeFaults records the deviation of each fault's actual start and end from its plan, once when it becomes known.
+// observeFaults records how far the actual start and end of each fault deviate from the plan. It records each time
+// once, when the time becomes known.
 func observeFaults(before, after *v1alpha1.BenchmarkRun) {
 	if after.Status.MeasureStartTime == nil {
 		return

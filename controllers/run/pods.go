@@ -25,14 +25,14 @@ import (
 const notePods = "pods.json.gz"
 
 // holdPods compares all pods of the database and of the load generators with their templates, and stores their
-// effective specs. LimitRanges, default classes and mutating webhooks can change pods at admission, which no manifest
-// declares. The error for the first difference ends the run.
+// effective specs. LimitRanges, default classes and mutating webhooks can change a pod at admission, and no manifest
+// declares such a change. The error for the first difference ends the run.
 func (s *scope) holdPods(ctx context.Context) error {
 	pods, err := s.podsOfRun(ctx)
 	if err != nil {
 		return err
 	}
-	// Chaos Mesh shuts a pod down by replacing its image.
+	// Skip pods that a fault has removed: Chaos Mesh shuts a pod down by replacing its image.
 	gone := faultstatus.PodNames(s.db, &s.current.Database.Topology, s.taken())
 	templates := map[types.UID]*corev1.PodSpec{}
 	var seen []result.Pods

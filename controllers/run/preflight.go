@@ -14,11 +14,11 @@ import (
 	"github.com/geobench/geobench/internal/bench/manifest/check"
 )
 
-// preflight checks whether the run is possible, waits for its turn and reserves the database.
+// preflight checks whether the run is possible, waits until the run is first in the queue, and reserves the database.
 func (s *scope) preflight(ctx context.Context) error {
 	st := &s.run.Status
 	s.again = kube.PollFast
-	// The time in which the run waits for its turn does not count toward the deadline.
+	// The time in the queue does not count toward the deadline.
 	waits := queued(s.run) || s.reason(v1alpha1.ConditionAccepted) == reasonTesting
 	late := !waits && s.Clock.Now().Sub(st.StageStartTime.Time) > preflightDeadline
 	if s.db == nil {
@@ -75,7 +75,8 @@ func (s *scope) preflight(ctx context.Context) error {
 	if !done || err != nil {
 		return s.refuse(err)
 	}
-	// While a run uses the database, changes of the database wait. So the run must not reserve nodes of an earlier spec.
+	// While a run uses the database, a new spec of the database is not deployed. So the run must not reserve nodes of an
+	// earlier spec.
 	if s.db.Status.TopologyHash != plan.Hash {
 		if late {
 			return s.refuse(kube.Refuse("DatabaseChanging", "GeoDatabase %s was not brought to its present spec within %s; see its conditions",

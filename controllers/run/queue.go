@@ -22,17 +22,18 @@ import (
 	"github.com/geobench/geobench/internal/ops/health"
 )
 
-// Runs take turns on a database, in the order of creation and then of name. Thousands of runs may wait, so waiting
-// costs at most one request to the API server. Runs look up the runs ahead in the cache, and a run is woken up when it
-// becomes the first (see wakesUp). The state in the API server decides whose turn it is (see preflight).
+// Runs use a database one after another, in the order of creation and then of name. Thousands of runs may wait, so
+// waiting costs at most one request to the API server. A run looks up the preceding runs in the cache, and is woken up
+// when it becomes the first (see wakesUp). The state in the API server decides which run is first (see preflight).
 
-// queued reports whether, according to its status, the run waits for its turn.
+// queued reports whether, according to its status, the run waits in the queue.
 func queued(run *v1alpha1.BenchmarkRun) bool {
 	c := meta.FindStatusCondition(run.Status.Conditions, v1alpha1.ConditionAccepted)
 	return run.Status.Stage == v1alpha1.StagePreflight && c != nil && c.Reason == health.DatabaseBusy
 }
 
-// takesTurns reports whether the run has reserved nothing yet and its spec is unchanged since it was last reconciled.
+// takesTurns reports whether the run can wait in the queue: it has reserved nothing yet, and its spec is unchanged
+// since it was last reconciled.
 func takesTurns(run *v1alpha1.BenchmarkRun) bool {
 	st := &run.Status
 	return run.DeletionTimestamp == nil && !run.Spec.Cancel && !run.Held() && !controllerutil.ContainsFinalizer(run, kube.Finalizer) &&
@@ -57,14 +58,14 @@ func (r *Reconciler) waitInQueue(ctx context.Context, name types.NamespacedName)
 	}
 	if run.Status.Stage == "" {
 		_, err := database.NewPlan(ctx, r.Client, r.Client, r.Abilities, r.Choose, db, r.Image)
-		// Probes of the cluster's capabilities are left to the first run in the queue.
+		// Only the first run in the queue starts probes of the cluster's capabilities.
 		if pending := (*database.PendingError)(nil); err != nil && !errors.As(err, &pending) || len(check.Run(run, db, r.Abilities)) > 0 {
 			return false, reconcile.Result{}, nil
 		}
 		s.begin()
 	}
-	// The status of a waiting run is written when the wait starts and when only one run is left ahead. Other
-	// changes of the queue cause no write.
+	// Write the status of a waiting run only when the wait starts and when a single run is left ahead. Other changes of
+	// the queue cause no write.
 	if !queued(run) || len(ahead) == 1 {
 		s.queue(ahead)
 	}
@@ -73,7 +74,7 @@ func (r *Reconciler) waitInQueue(ctx context.Context, name types.NamespacedName)
 	return true, result, err
 }
 
-// queue reports that the run waits for its turn.
+// queue reports in the status that the run waits in the queue.
 func (s *scope) queue(ahead []string) {
 	message := fmt.Sprintf("waiting for BenchmarkRun %s, which uses GeoDatabase %s or comes first", ahead[0], s.db.Name)
 	if more := len(ahead) - 1; more > 0 {
@@ -136,7 +137,7 @@ func contenders(ctx context.Context, reader client.Reader, db *v1alpha1.GeoDatab
 		switch {
 		case ta != tb:
 			return byAge(ta, tb)
-		// Tests share the queue position of the run that requested them, and that run is last.
+		// Tests precede the run that requested them and share its queue position.
 		case a == ta:
 			return 1
 		case b == tb:
@@ -148,7 +149,7 @@ func contenders(ctx context.Context, reader client.Reader, db *v1alpha1.GeoDatab
 }
 
 // turnOf returns the run that determines the queue position of run: the run that requested it as a functional test, or
-// run itself. A run that falsely claims to be a test waits like any other run.
+// run itself. A run that falsely claims to be a test has its own position.
 func turnOf(run *v1alpha1.BenchmarkRun, all []v1alpha1.BenchmarkRun) *v1alpha1.BenchmarkRun {
 	if owner := tested(run); owner != nil {
 		for i := range all {
@@ -165,9 +166,8 @@ func byAge(a, b *v1alpha1.BenchmarkRun) int {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 }
 
-// wakesUp returns the runs to reconcile after a change of a database, or of another run on it. These are the run that
-// uses the database and all runs that are not waiting for their turn. If the database is free, the first waiting run is
-// included.
+// wakesUp returns the runs to reconcile after a change of a database, or of another run on it. These are all runs that
+// are not waiting in the queue. If the database is free, the first waiting run is included.
 func (r *Reconciler) wakesUp(ctx context.Context, db *v1alpha1.GeoDatabase) (out []reconcile.Request) {
 	runs, err := contenders(ctx, r.Client, db)
 	if err != nil {
@@ -183,7 +183,7 @@ func (r *Reconciler) wakesUp(ctx context.Context, db *v1alpha1.GeoDatabase) (out
 	return out
 }
 
-// leavesQueue passes updates with which a run finishes, is held or is being deleted, so that other runs may advance.
+// leavesQueue passes an update if a run finishes, is held or is being deleted, so that other runs may advance.
 type leavesQueue struct{ predicate.Funcs }
 
 func (leavesQueue) Create(ctrlevent.CreateEvent) bool   { return false }

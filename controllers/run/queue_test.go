@@ -16,8 +16,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/health"
 )
 
-// Of the runs that wait for a database, only the first is woken up, and only while no run uses the database. Runs that
-// do not wait for their turn are always woken up.
+// Of the runs in the queue of a database, only the first is woken up, and only while no run uses the database. Runs
+// that are not in the queue are always woken up.
 func TestWhoIsWokenUp(t *testing.T) {
 	created := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 	run := func(name string, stage v1alpha1.Stage, reason string) *v1alpha1.BenchmarkRun {

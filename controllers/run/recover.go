@@ -9,8 +9,8 @@ import (
 	"github.com/geobench/geobench/controllers/kube"
 )
 
-// recover waits until all faults are over and every node that was not lost as planned serves again. Without faults, it
-// does not wait.
+// recover waits until all faults are over and all nodes serve again, except nodes whose permanent loss was planned.
+// Without faults, it does not wait.
 func (s *scope) recover(ctx context.Context) error {
 	s.again = kube.PollFast
 	if over, err := s.playFaults(ctx); err != nil {

@@ -72,8 +72,8 @@ func (s *scope) resultObject(ctx context.Context) (*corev1.ConfigMap, error) {
 	return cm, nil
 }
 
-// storedResult returns the document that this attempt has stored, and its digest, or nil if there is none. For a
-// document that the operator did not store, the error ends the run.
+// storedResult returns the document that this attempt has stored, and its digest, or nil if there is none. If the
+// operator did not store the document, the error ends the run.
 func (s *scope) storedResult(ctx context.Context) (*result.Document, string, error) {
 	forged := troubled(result.ReasonResultForged, "ConfigMap %s was made by somebody else: delete it, and run again", kube.ResultName(s.run))
 	cm, err := s.resultObject(ctx)

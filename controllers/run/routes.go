@@ -23,8 +23,9 @@ import (
 
 // ways returns the objects that determine which connections the pods of a run can open, and where these connections
 // lead. These are the Services of the run's database and the NetworkPolicies that select the run's pods, regardless of
-// their creators. The value of each entry changes with every write, even a write of the same contents. all also includes
-// the remaining NetworkPolicies of the namespace, because a policy may select no pod while a fault has killed its pods.
+// their creators. The value of an entry changes with every write of its object, even if the contents stay the same. all
+// also includes the remaining NetworkPolicies of the namespace, because a policy may select no pod while a fault has
+// killed its pods.
 func (s *scope) ways(ctx context.Context) (ways, all map[string]string, err error) {
 	ways = map[string]string{}
 	services, err := s.services(ctx)
@@ -66,8 +67,8 @@ func (s *scope) services(ctx context.Context) ([]corev1.Service, error) {
 	return list.Items, err
 }
 
-// rerouted returns an error that stops the run in two cases. Either an object that ways returns was written after the
-// start, or connections to the database are diverted.
+// rerouted returns an error that stops the run if an object in ways was written after the start. It also returns an
+// error if connections to the database are diverted: see ledElsewhere.
 func (s *scope) rerouted(ctx context.Context, before *snapshot) error {
 	// After the last window, a changed route can no longer affect measurements.
 	if before == nil || before.Ways == nil || s.atLeast(v1alpha1.StageRecover) {

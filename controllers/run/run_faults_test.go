@@ -433,7 +433,7 @@ func TestDeletionDuringFaults(t *testing.T) {
 	if w.Disturbances() == "" || len(w.ChaosLeft()) != 1 {
 		t.Errorf("nodes do %q, Chaos Mesh %v", w.Disturbances(), w.ChaosLeft())
 	}
-	w.ChaosMesh = false // it does not release its objects
+	w.ChaosMesh = false // Chaos Mesh no longer releases its objects
 	hit := w.NodePod("d", "us-west-2", 0)
 	run := w.GetRun("r")
 	w.Must(w.Client.Delete(w.Ctx, run))

@@ -21,7 +21,8 @@ func update(id, version txn.ID, sent, answered time.Duration) history.Txn {
 		{Kind: history.Read, Key: txn.IntKey(1, 7), Version: version, Known: true}, {Kind: history.Write, Key: txn.IntKey(1, 7), Version: version, Known: true}}}
 }
 
-// inTurn returns histories in which two regions replace one row in turn.
+// inTurn returns the history of a region. According to the histories of the two regions, their transactions replace one
+// row in turn.
 func inTurn(region string) []history.Txn {
 	if region == "us-west-2" {
 		return []history.Txn{update(1, 0, 0, 10), update(3, 2, 40, 50)}
@@ -71,7 +72,7 @@ func TestHistoryIsChecked(t *testing.T) {
 			w.RecordedHistory, w.HistoryFull = inTurn, true
 		}, v1alpha1.VerdictInvalid, "HistoryTooLarge", "stopped recording after"},
 		"a worker that ends before its history is fetched": {both, func(w *worldtest.World) {
-			w.RecordedHistory, w.Pending = inTurn, 1 // the database keeps the run in Evaluate
+			w.RecordedHistory, w.Pending = inTurn, 1 // pending transactions keep the run in Evaluate
 		}, v1alpha1.VerdictInvalid, "HistoryLost", "its pod has ended"},
 	}
 	for name, tt := range tests {

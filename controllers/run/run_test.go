@@ -368,7 +368,7 @@ func TestDeadlines(t *testing.T) {
 			w.Until("the run is over", func() bool {
 				run := w.GetRun("r")
 				if since := run.Status.StageStartTime; since != nil && w.FakeClock.Since(since.Time) > 20*time.Second {
-					w.FakeClock.Step(30 * time.Second) // it is stuck
+					w.FakeClock.Step(30 * time.Second) // the run is stuck
 				}
 				return kube.Over(run) && len(run.Finalizers) == 0
 			})
@@ -398,7 +398,7 @@ func TestDeadlineBeforeTheWork(t *testing.T) {
 func TestDeadlineAfterTheWork(t *testing.T) {
 	t.Parallel()
 	w := worldtest.NewWorld(t)
-	w.Pending = 1 // the database keeps the run in Evaluate
+	w.Pending = 1 // pending transactions keep the run in Evaluate
 	w.Create(worldtest.MakeDatabase("d").Obj(), worldtest.MakeRun("r").Database("d").Deadline(time.Minute).Obj())
 	w.UntilStage("r", v1alpha1.StageEvaluate)
 	w.FakeClock.Step(time.Minute)
@@ -440,7 +440,7 @@ func TestRunsTakeTurns(t *testing.T) {
 			t.Errorf("run %s ended %s: %s", name, st.Verdict, st.Message)
 		}
 	}
-	// Creation times have a resolution of a second; within one second, names decide.
+	// Creation times have a resolution of a second. Runs that were created in the same second are ordered by name.
 	runs := []client.Object{w.GetRun("a"), w.GetRun("b"), w.GetRun("c")}
 	slices.SortFunc(runs, func(a, b client.Object) int {
 		return cmp.Or(a.GetCreationTimestamp().Compare(b.GetCreationTimestamp().Time), strings.Compare(a.GetName(), b.GetName()))
@@ -466,7 +466,7 @@ func TestQueuedRunSaysForWhom(t *testing.T) {
 		return false
 	})
 	w.UntilOver("first")
-	// The deadline of the second run counts from its turn, not from its creation.
+	// The deadline of the second run starts when the run leaves the queue, not at its creation.
 	if st := w.UntilOver("second").Status; st.Verdict != v1alpha1.VerdictPassed {
 		t.Errorf("the second run ended %s: %s", st.Verdict, st.Message)
 	}

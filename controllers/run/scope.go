@@ -25,8 +25,8 @@ type scope struct {
 	run *v1alpha1.BenchmarkRun
 	// before is the run as it was read from the API server.
 	before *v1alpha1.BenchmarkRun
-	// db and current are set by checkDatabase, db from stage Provision on and current from stage Load on. In
-	// Preflight, db is nil if the database does not exist.
+	// db and current are set by checkDatabase: db from stage Provision on, and current from stage Load on. In Preflight,
+	// db is nil if the database does not exist.
 	db      *v1alpha1.GeoDatabase
 	current *database.Incarnation
 	// declared is the spec of db in the API server. The spec in db itself may be rendered.
@@ -112,13 +112,12 @@ func (s *scope) condition(kind string, value bool, reason, message string) {
 	s.say(kind, status, reason, message)
 }
 
-// say sets a condition. When a run stops waiting for other runs, for whatever reason, its deadlines start from that
-// time.
+// say sets a condition. When a run stops waiting for other runs, for whatever reason, it also restarts the deadlines.
 func (s *scope) say(kind string, status metav1.ConditionStatus, reason, message string) {
 	st, now := &s.run.Status, s.now()
 	switch was := s.reason(kind); {
 	case was == reason || st.StageStartTime == nil:
-	// The wait for a turn or for tests does not count toward a deadline, so both deadlines start now.
+	// The time in the queue or in functional tests does not count toward a deadline, so both deadlines start now.
 	case was == health.DatabaseBusy || was == reasonTesting:
 		st.StartTime, st.StageStartTime = &now, &now
 	case was == reasonQueued:
@@ -157,10 +156,10 @@ func (s *scope) checkDeadlines() {
 	st := &s.run.Status
 	now := s.Clock.Now()
 	if st.Stage == v1alpha1.StagePreflight {
-		return // preflight bounds its own waiting: waiting for a turn does not count
+		return // preflight has its own limit, which excludes the time in the queue
 	}
-	// Once everything is measured, only the deadlines of the remaining stages apply, so that a result is not lost for
-	// lack of a few minutes.
+	// Once everything is measured, only the deadlines of the remaining stages apply. Otherwise a complete measurement
+	// could be lost for lack of a few minutes.
 	if limit := runDeadline(s.run); now.Sub(st.StartTime.Time) > limit && !s.atLeast(v1alpha1.StageRecover) {
 		s.fail("DeadlineExceeded", "the run took longer than spec.deadline (%s); it was in stage %s%s",
 			v1alpha1.DurationOf(limit), st.Stage, s.waitingFor())
@@ -256,7 +255,7 @@ func (s *scope) release(ctx context.Context) error {
 	if err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	// After a failed removal of the finalizer, the database may already belong to another run.
+	// If an earlier removal of the finalizer failed, the database may already belong to another run.
 	if db.Status.ActiveRun != s.run.Name {
 		return nil
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/health"
 )
 
-// A stage may include a wait for other runs, for the database or for a turn. The wait does not count toward the
-// deadline, regardless of its outcome.
+// A run may have to wait in the queue, for other runs in the same stage, or for the database. The wait does not count
+// toward the deadline, regardless of its outcome.
 func TestWaitingIsNoPartOfTheTime(t *testing.T) {
 	const waited = time.Hour
 	for name, tt := range map[string]struct {

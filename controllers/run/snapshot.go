@@ -23,8 +23,8 @@ import (
 )
 
 // Keys of a run's snapshots in its snapshot ConfigMap. Each snapshot is gzipped JSON with a seal, so that only data
-// written by the operator is accepted. Each is taken once and stored, so that nothing is lost when the operator is
-// killed.
+// written by the operator is accepted. Each snapshot is taken once and stored, so that nothing is lost when the
+// operator is killed.
 const (
 	// snapshotBefore is taken before the workers receive the start time. From then on, no process may change.
 	snapshotBefore = "before.json.gz"
@@ -46,7 +46,7 @@ type snapshot struct {
 	// Ways are the objects that determine where connections of pods lead: see scope.ways. They are set only in
 	// snapshotBefore.
 	Ways map[string]string `json:"ways,omitempty"`
-	// Mesh and Emulator are the byte counts of proxies and sidecars at that time, if a service mesh carries the messages
+	// Mesh and Emulator are the byte counts of proxies and sidecars at TakenAt, if a service mesh carries the messages
 	// between nodes.
 	Mesh     *meters `json:"mesh,omitempty"`
 	Emulator *meters `json:"emulator,omitempty"`
@@ -67,15 +67,15 @@ func (s *snapshot) process(id geo.NodeID) (name string, incarnation uint32) {
 	return "", 0
 }
 
-// follows returns the process of the node in the snapshot. other is true if the process has changed without a new
-// incarnation of the node; new incarnations are created only after planned faults.
+// follows returns the process of the node in the snapshot. other is true if the process has changed but the incarnation
+// of the node is not higher. Only planned faults lead to a higher incarnation.
 func (s *snapshot) follows(n *database.Node) (was string, other bool) {
 	was, incarnation := s.process(n.ID)
 	return was, was != n.Status.Process && n.Status.NodeIncarnation <= incarnation
 }
 
-// takeSnapshot stores the status of all nodes under key, unless key is already stored. Every node that no fault has
-// removed must have answered in this reconciliation. If a node has not, the error names it.
+// takeSnapshot stores the status of all nodes under key, unless key is already stored. Each node that no fault has
+// removed must have answered in this reconciliation. If a node has not answered, the error names it.
 func (s *scope) takeSnapshot(ctx context.Context, key string) (*snapshot, error) {
 	if was, err := s.readSnapshot(ctx, key); was != nil || err != nil {
 		return was, err

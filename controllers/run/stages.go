@@ -13,8 +13,8 @@ import (
 // stage describes a stage that is not final.
 type stage struct {
 	name v1alpha1.Stage
-	// step performs the action of the stage. Afterwards, the run is in the same stage or the next, or it has failed. From
-	// Load, it can return to Provision.
+	// step performs the action of the stage. It either leaves the run in the stage, moves it to the next stage, or fails
+	// it. The step of Load can also return to Provision.
 	step func(*scope, context.Context) error
 	// condition is the type of the condition that the stage waits for.
 	condition string
@@ -28,7 +28,7 @@ func stages() []stage {
 		return func(*v1alpha1.BenchmarkRun) time.Duration { return d }
 	}
 	return []stage{
-		// The function preflight enforces its own deadline, which excludes the wait for a turn.
+		// The function preflight enforces its own deadline, which excludes the time in the queue.
 		{v1alpha1.StagePreflight, (*scope).preflight, v1alpha1.ConditionAccepted, runDeadline},
 		{v1alpha1.StageProvision, (*scope).provision, v1alpha1.ConditionDatabaseReady, within(10 * time.Minute)},
 		{v1alpha1.StageEmulate, (*scope).emulate, v1alpha1.ConditionNetworkVerified, within(5 * time.Minute)},

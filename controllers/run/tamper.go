@@ -10,8 +10,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// meddled ends the run if Chaos Mesh has affected the given pods between the first warm-up and the end of the last
-// window. Effects of the run's own faults and of its database's network are exempt.
+// meddled ends the run if Chaos Mesh has affected one of the given pods between the first warm-up and the end of the
+// last window. It ignores the effects of the run's own faults and of the emulation of its database's network.
 func (s *scope) meddled(pods []string) {
 	if s.run.Status.WarmupStartTime == nil {
 		return

@@ -23,8 +23,8 @@ import (
 
 // A run with spec.functionalTests starts once all of these tests have passed. Each test is a BenchmarkRun that the run
 // owns. It goes through all stages like any other run, with the same deadlines, stewards, results and handling of
-// operator restarts. The tests are created one after another when it is the run's turn. They are directly ahead of the
-// run in the queue, so no other run starts in between.
+// operator restarts. The tests are created one after another once the run is first in the queue. They are directly
+// ahead of the run in the queue, so no other run starts in between.
 
 const (
 	// reasonTesting is the reason of Accepted while functional tests are running. This time does not count toward the
@@ -57,7 +57,7 @@ func testNames(run *v1alpha1.BenchmarkRun) (out []string) {
 }
 
 // playTests runs the functional tests of the run. Once all have passed, it returns their entries for the result and
-// true. A finished test counts only if the database has not changed after it.
+// true. A finished test counts only if the database has not changed since.
 func (s *scope) playTests(ctx context.Context, plan *database.Plan) ([]result.FunctionalTest, bool, error) {
 	var outcomes []acceptance.Outcome
 	for i, want := range acceptance.Runs(s.run) {
@@ -102,8 +102,8 @@ func (s *scope) testing(format string, args ...any) {
 	s.again = kube.PollRun
 }
 
-// playedOn reports whether a finished functional test used the current database: it was accepted with the current
-// manifests. A test that was not accepted counts in any case, because it used no database.
+// playedOn reports whether a finished functional test was accepted with the current manifests of the database. It also
+// returns true for a test that was not accepted, because such a test used no database.
 func playedOn(test *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, plan *database.Plan) (bool, error) {
 	if test.Status.ManifestsDigest == "" {
 		return true, nil
@@ -144,8 +144,8 @@ func (s *scope) ensureTest(ctx context.Context, name v1alpha1.FunctionalTest, wa
 		}
 		return nil, err
 	case !metav1.IsControlledBy(test, s.run):
-		// The garbage collector will delete the tests of a deleted run with the same name. Only other objects block the
-		// name permanently.
+		// The garbage collector will delete the test of a deleted run with the same name. Any other object blocks the name
+		// permanently.
 		if owner := tested(test); owner == nil || owner.Name != s.run.Name {
 			return nil, kube.NameTaken(test)
 		}
@@ -225,8 +225,8 @@ func (s *scope) deleteTest(ctx context.Context, test *v1alpha1.BenchmarkRun) err
 	return client.IgnoreNotFound(err)
 }
 
-// noteTests stores the functional tests that have passed, once. It does not write equal contents again, so an operator
-// that is killed after each write still makes progress.
+// noteTests stores the functional tests that have passed. It does not write equal contents again, so the run makes
+// progress even if the operator is killed after each write.
 func (s *scope) noteTests(ctx context.Context, passed []result.FunctionalTest) error {
 	if len(passed) == 0 {
 		return nil

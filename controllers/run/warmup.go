@@ -19,10 +19,10 @@ import (
 )
 
 // warmup creates the workers and waits until all have connected their clients. It then chooses a start time, sends it
-// to the workers, and waits until measuring starts.
+// to the workers, and waits until measuring starts. The order of the writes is:
 //
-//	Jobs made -> WorkersCreated written -> all ready -> nodes' processes noted -> start time written to the status
-//	-> start time written to each worker's ConfigMap, once -> measuring begins
+//	Jobs created -> WorkersCreated in the status -> all workers ready -> snapshot of the nodes' processes
+//	-> start time in the status -> start time in each worker's ConfigMap, once -> measuring starts
 func (s *scope) warmup(ctx context.Context) error {
 	s.again = time.Second
 	st := &s.run.Status
@@ -128,8 +128,8 @@ func (s *scope) noteProcesses(ctx context.Context) (bool, error) {
 	if err := s.holdPods(ctx); err != nil {
 		return false, err
 	}
-	// The result shows the round trips of this snapshot, and they are part of the verdict. Starting the workers may have
-	// kept the machine busy since stage Emulate, so wait until the network has settled.
+	// The result shows the round trips of this snapshot, and the verdict depends on them. Starting the workers may have
+	// kept the machine busy since stage Emulate, so wait until the round trips match the declared values again.
 	if ok, err := s.networkHolds(); !ok {
 		return false, err
 	}
@@ -179,9 +179,9 @@ func startAt(run *v1alpha1.BenchmarkRun) string {
 	return run.Status.WarmupStartTime.UTC().Format(time.RFC3339Nano)
 }
 
-// tellStart sends the start time to every worker that has not received it. A worker receives it only once: the lock on
-// the resource version lets a write succeed only while the key is empty. If the operator was down, too little time may
-// be left. Then tellStart chooses a new start time if no worker has received the old time, and fails the run otherwise.
+// tellStart sends the start time to every worker that has not received it. The lock on the resource version ensures
+// that a worker receives it only once. If the operator was down, too little time may be left. Then tellStart chooses a
+// new start time if no worker has received the old one, and fails the run otherwise.
 func (s *scope) tellStart(ctx context.Context) (bool, error) {
 	start := s.run.Status.WarmupStartTime
 	var untold []*workerState
@@ -201,7 +201,7 @@ func (s *scope) tellStart(ctx context.Context) (bool, error) {
 		s.setStart()
 		return false, nil
 	}
-	// Finish this even during shutdown: a start time that only some of the workers know would spoil the run.
+	// Finish this even during shutdown: if only some workers received the start time, the run would be lost.
 	ctx = context.WithoutCancel(ctx)
 	for _, w := range untold {
 		base := w.report.DeepCopy()

@@ -27,8 +27,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy/mesh"
 )
 
-// meters are the readings of a witness at one time. A witness is a component that counts the bytes between nodes, such
-// as the proxies of a mesh.
+// meters contains the readings of a witness at one time. A witness is a component that counts the bytes between nodes,
+// such as the proxies of a mesh.
 type meters struct {
 	Meters []result.Meter `json:"meters,omitempty"`
 	// Unread is the reason why there are no readings.
@@ -216,8 +216,8 @@ func (s *scope) readings(before, after *snapshot) (out []result.Readings) {
 	return out
 }
 
-// probes returns the traffic that the nodes' probes sent each other through the mesh. This traffic must be subtracted
-// from Istio's counters, which do not distinguish ports. The result is nil for other counters.
+// probes returns the traffic that the nodes' probes have sent each other through the mesh. It must be subtracted from
+// Istio's counters, which do not distinguish ports. The result is nil for other counters.
 func (s *scope) probes(of []result.Meter, lasted time.Duration) (out []result.Traffic) {
 	d := &s.current.Database
 	if !d.Meshed || !slices.ContainsFunc(of, countsByIstio) {

@@ -33,8 +33,8 @@ import (
 // JSON.
 const WorkerKey = "worker.json"
 
-// workerConfig returns the configuration of the workers of a region. The result is the same throughout an attempt, from
-// stage Warmup on, so its digest can be verified later.
+// workerConfig returns the configuration of the workers of a region. From stage Warmup on, the result does not change
+// during an attempt, so its digest can be verified later.
 func workerConfig(run *v1alpha1.BenchmarkRun, d *deploy.Database, region string) (*deploy.Worker, error) {
 	workload, err := json.Marshal(run.Spec.Workload)
 	if err != nil {
@@ -123,8 +123,8 @@ func buildRunCredentials(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, a
 	return secret
 }
 
-// addReportKey mounts into each worker of a region the key of that worker's report, and no other key. The path is
-// selected by the pod's index in its Job.
+// addReportKey mounts into each worker of a region the key of that worker's report, and no other key. The worker's
+// index in its Job selects the path.
 func addReportKey(pod *corev1.PodSpec, run *v1alpha1.BenchmarkRun, region string, workers int) {
 	var keys []corev1.KeyToPath
 	for i := range workers {
@@ -165,7 +165,7 @@ func buildJob(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, region *v1al
 		Annotations: map[string]string{
 			database.AnnotationScrape:     "true",
 			database.AnnotationScrapePort: strconv.Itoa(ports.Metrics),
-			// The eviction of a worker would spoil the run.
+			// The eviction of a worker would make the run Invalid.
 			"cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
 		},
 	}
@@ -192,7 +192,7 @@ func (s *scope) createWorkers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// The Secret exists before the Jobs, because their pods mount it.
+	// Create the Secret before the Jobs, because their pods mount it.
 	if err := kube.EnsureCreated(ctx, s.Client, s.Live, s.run, buildRunCredentials(s.run, s.db, authority, s.current.Database.Topology.Regions)); err != nil {
 		return err
 	}
@@ -272,7 +272,7 @@ func (s *scope) observeWorkers(ctx context.Context) ([]workerState, error) {
 	return workers, nil
 }
 
-// inspectJob returns a *trouble if a worker of the region can no longer finish.
+// inspectJob returns a *trouble if a worker of the region is no longer able to finish.
 func (s *scope) inspectJob(ctx context.Context, region string, workers []workerState) error {
 	name := kube.WorkerName(s.run, region)
 	job := &batchv1.Job{}
@@ -324,7 +324,7 @@ func podDeath(pod *corev1.Pod) string {
 	return ""
 }
 
-// checkHealth checks the nodes and workers while the run depends on them, and ends the run if one of them is lost.
+// checkHealth checks the nodes and workers in the stages that depend on them, and ends the run if one of them is lost.
 func (s *scope) checkHealth(ctx context.Context) error {
 	if !s.atLeast(v1alpha1.StageWarmup) || s.atLeast(v1alpha1.StageEvaluate) {
 		return nil
@@ -389,7 +389,7 @@ func (s *scope) nodeLost(n *database.Node, before *snapshot) {
 	switch {
 	case n.Lost != "":
 		s.fail("NodeLost", "node %s was lost in stage %s: %s", n.PodName, s.run.Status.Stage, n.Lost)
-	// A new process with the same or a lower incarnation has not gone through the rejoin protocol.
+	// A new process whose incarnation is not higher has not gone through the rejoin protocol.
 	case other:
 		s.fail("NodeLost", "node %s was lost in stage %s: its process was replaced (%s by %s)%s",
 			n.PodName, s.run.Status.Stage, process, n.Status.Process, kube.Suffix(n.Ended))
@@ -400,13 +400,13 @@ func (s *scope) nodeLost(n *database.Node, before *snapshot) {
 	}
 }
 
-// mostReportValues returns the maximum total number of values in all reports of a run. It follows from the number of
+// mostReportValues returns the maximum total number of values in all reports of a run. It is derived from the number of
 // seconds that the run's plan covers.
 func mostReportValues(run *v1alpha1.BenchmarkRun, workers int) int {
 	const (
 		others   = 600_000 // windows, series and ledgers
-		ofSecond = 10      // result.Second has 8
-		ofSplit  = 40      // with result.Tenths it has 38
+		ofSecond = 10      // per second; result.Second has 8
+		ofSplit  = 40      // per second of a run with faults; with result.Tenths it has 38
 	)
 	each := ofSecond
 	if len(run.Spec.Faults) > 0 {
@@ -417,8 +417,8 @@ func mostReportValues(run *v1alpha1.BenchmarkRun, workers int) int {
 	return others + workers*int(l.Repetitions)*seconds*each
 }
 
-// readReports reads the reports of all workers. The error ends the run if a report was not written by its worker. The
-// same applies if a report names a configuration or start time other than the run's.
+// readReports reads the reports of all workers. The error ends the run if a report was not written by its worker, or
+// names a configuration or start time other than the run's.
 func (s *scope) readReports(ctx context.Context, workers []workerState) ([]*result.Report, error) {
 	authority, err := s.Credentials.Authority(ctx)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// The resources of workers follow from the manifest of the run, not of the database.
+// The resources of workers depend on the manifest of the run, not on the database's.
 func TestProcessorsOfWorkers(t *testing.T) {
 	run := &v1alpha1.BenchmarkRun{ObjectMeta: metav1.ObjectMeta{Name: "r"}}
 	db := &v1alpha1.GeoDatabase{ObjectMeta: metav1.ObjectMeta{Name: "d"}, Spec: v1alpha1.GeoDatabaseSpec{Regions: []v1alpha1.Region{{Name: "us-west-2"}}}}

@@ -152,8 +152,8 @@ func (b *DatabaseBuilder) Elsewhere() *DatabaseBuilder {
 	return b
 }
 
-// Roles gives the database two kinds of servers and two init steps. The first region has one server that all others
-// wait for; each region has two servers of the other kind.
+// Roles gives the database two roles and two init steps. The first region has one server of role meta, for which all
+// other servers wait. Each region has two servers of role data.
 func (b *DatabaseBuilder) Roles() *DatabaseBuilder {
 	b.Spec.Engine = v1alpha1.Engine{Name: "store"}
 	program := func(port int32) v1alpha1.Program {

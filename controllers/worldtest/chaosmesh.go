@@ -77,7 +77,7 @@ func (f *fakeSidecars) read(uid types.UID, file *wan.Config, now time.Time) wan.
 	l.Change(now, c)
 	f.files[uid] = file
 	seen := *l
-	// The caller must not share the entries, because a later call changes them.
+	// Clone the entries, because a later call changes them while the caller still reads the result.
 	seen.Entries = slices.Clone(l.Entries)
 	return seen
 }
@@ -144,7 +144,7 @@ func (w *World) SidecarConfig(pod *corev1.Pod) (*wan.Config, error) {
 	return nil, errors.New("the sidecar has no volume")
 }
 
-// playProbes simulates the kubelet for probe pods.
+// playProbes simulates the kubelet for the pods that probe kernels.
 func (w *World) playProbes() {
 	w.T.Helper()
 	pods := &corev1.PodList{}
@@ -221,7 +221,7 @@ func isPodFailure(o *unstructured.Unstructured) bool {
 	return action == "pod-failure"
 }
 
-// startAgain restores the images of pods: nodes recover from their journals, and sidecars start without state.
+// startAgain restarts pods that were shut down: nodes recover from their journals, and sidecars start without state.
 func (w *World) startAgain(pods []string) {
 	w.T.Helper()
 	for _, name := range pods {
@@ -246,7 +246,7 @@ func (w *World) chaosActs(o *unstructured.Unstructured) {
 			pod.Status.ContainerStatuses[0].LastTerminationState.Terminated = &corev1.ContainerStateTerminated{Reason: "Error", ExitCode: 137, FinishedAt: metav1.NewTime(w.FakeClock.Now())}
 			w.Must(w.Client.Status().Update(w.Ctx, pod))
 			n := w.PlayedNodes[pod.Status.PodIP]
-			// Without a journal, the new process has no data, so it must not pass for the old process.
+			// Without a journal, the new process has no data, so it must differ from the old process.
 			if !slices.Contains(pod.Spec.Containers[0].Args, "--journal") && !n.program {
 				w.Ended = append(w.Ended, n)
 				w.StartNode(pod.Status.PodIP, fmt.Sprintf("%s-%d", pod.UID, pod.Status.ContainerStatuses[0].RestartCount), pod)
@@ -254,7 +254,7 @@ func (w *World) chaosActs(o *unstructured.Unstructured) {
 			}
 			now := w.FakeClock.Since(n.Zero)
 			n.follow(now)
-			n.Do(now, &admin.Disturbance{}) // it continues from its journal
+			n.Do(now, &admin.Disturbance{}) // the node continues from its journal
 			n.taken = 0
 			if isPodFailure(o) {
 				w.ShutDown[name] = true

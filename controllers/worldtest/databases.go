@@ -22,7 +22,7 @@ func (w *World) PatchDatabase(name string, change func(*v1alpha1.GeoDatabase)) {
 	w.Must(w.Client.Patch(w.Ctx, db, client.MergeFrom(base)))
 }
 
-// HasEvent reports whether an event with this reason was emitted. It discards all events so far.
+// HasEvent reports whether an event with this reason was emitted since the last call. It discards all events so far.
 func (w *World) HasEvent(reason string) bool {
 	found := false
 	for {
@@ -35,7 +35,7 @@ func (w *World) HasEvent(reason string) bool {
 	}
 }
 
-// AsStored returns an object as it is stored in the API server.
+// AsStored returns an object as the API server stores it.
 func (w *World) AsStored(kind, name string) *unstructured.Unstructured {
 	w.T.Helper()
 	u := &unstructured.Unstructured{}

@@ -1,4 +1,4 @@
 // Package worldtest simulates a cluster for the tests of reconcilers. Only the API server is real. The controllers of
-// Kubernetes, the kubelet, nodes, load generators, Chaos Mesh and the clock are simulated. Each package of controllers
-// has a TestMain that calls Main, and each test makes a separate World.
+// Kubernetes, the kubelet, nodes, load generators, Chaos Mesh and the clock are simulated. Each tested package has a
+// TestMain that calls Main, and each test creates its own World.
 package worldtest

@@ -142,7 +142,7 @@ func (w *World) collectOrphans() {
 	}
 }
 
-// WatchExperiment fails the test if more runs or databases exist than allowed.
+// WatchExperiment fails the test if more than most runs are active or more than most databases exist.
 func (w *World) WatchExperiment(most int) {
 	w.T.Helper()
 	active := 0
@@ -174,7 +174,7 @@ func ConditionOf(e *v1alpha1.Experiment, kind string) metav1.Condition {
 	return metav1.Condition{}
 }
 
-// ToldOf returns the number of events so far, by kind and reason.
+// ToldOf returns the number of events since the last call, by kind and reason.
 func (w *World) ToldOf() map[string]int {
 	out := map[string]int{}
 	for {

@@ -46,7 +46,7 @@ func (w *World) collectGarbage() {
 // DieAfterEveryWrite makes the operator die after its next write to the API server, and again after each restart.
 func (w *World) DieAfterEveryWrite() {
 	real := w.Client.(client.WithWatch)
-	w.dead = true // the operator that was running so far
+	w.dead = true // the current operator counts as dead
 	w.OperatorClient = func() client.Client {
 		dead := false
 		w.dead = false

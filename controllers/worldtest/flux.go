@@ -36,7 +36,7 @@ func (w *World) FluxObject(kind schema.GroupVersionKind, name string) *unstructu
 
 var requestCount = regexp.MustCompile(`(?m)^apiserver_request_total\{.*resource="benchmarkruns".*subresource="",verb="(?:GET|LIST)".*\} (\d+)$`)
 
-// FluxLooks waits, without advancing the simulated cluster, until Flux has read the runs twice: then it has acted on
+// FluxLooks waits, without advancing the simulated cluster, until Flux has read the runs twice. Flux has then acted on
 // the first read. No other client reads runs while the simulated cluster stands still.
 func (w *World) FluxLooks() {
 	w.T.Helper()

@@ -28,8 +28,8 @@ func (w *World) Roles() (everywhere *rbacv1.ClusterRole, own *rbacv1.Role) {
 	return everywhere, own
 }
 
-// HoldBack applies the admission policies, which restrict the operator further than its roles, and waits until they
-// take effect.
+// HoldBack applies the admission policies, which restrict the operator further than its roles, and waits until the
+// policies take effect.
 func (w *World) HoldBack(operator client.Client) {
 	w.T.Helper()
 	policies, bindings, err := admission.Policies()

@@ -34,7 +34,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// FakeNode is the simulated process of a node. It ends with its pod.
+// FakeNode is the simulated process of a node. The process ends with its pod.
 type FakeNode struct {
 	pod      string
 	Process  string
@@ -45,38 +45,38 @@ type FakeNode struct {
 	Traced   bool
 	workload []byte
 	Broken   bool
-	// waiting is set until the node is notified of its incarnation. Then it obtains its data from its peers, and reports
-	// that it is recovering for the next mending requests of its status.
+	// waiting is set until the node is notified of its incarnation. A replacement process then obtains its data from its
+	// peers. mending is the number of further status requests in which it reports that it is recovering.
 	waiting     bool
 	incarnation uint32
 	mending     int
 	// steward is set for the data agent of a database that is not Geobench's own. It is not a node, but has all rows.
 	steward bool
-	// program marks the probe next to a program, which cannot inject faults into the program.
+	// program is set for the probe in the pod of a program. The probe cannot inject faults into the program.
 	program bool
-	// Periods is the number of periods of its CPU quota, and Throttled the number of periods in which the quota was
-	// exhausted.
+	// Periods is the number of periods of the process's CPU quota. Throttled is the number of periods in which the quota
+	// was exhausted.
 	Periods, Throttled int64
-	// Ahead is the time by which its clock is ahead of the operator's clock.
+	// Ahead is the time by which the node's clock is ahead of the operator's clock.
 	Ahead time.Duration
-	// Zero is the time at which its monotonic clock was 0. The field agenda is the agenda that it last received,
-	// with the time of receipt in told. The field taken is the number of steps that it has taken.
+	// Zero is the time at which the node's monotonic clock was 0. agenda is the last received agenda, and told the time of
+	// its receipt on the node's clock. taken is the number of executed steps of the agenda.
 	Zero   time.Time
 	agenda admin.Agenda
 	taken  int
 	told   time.Duration
-	// Late is the delay of each step. If Idle is set, the node takes no steps.
+	// Late is the delay of each step. If Idle is set, the node executes no steps.
 	Late time.Duration
 	Idle bool
 	now  admin.Disturbance
 	Log  admin.Log
-	// Complete is the time at which the emulation of all of its links was complete.
+	// Complete is the time from which the emulation of all the node's links is complete.
 	Complete time.Time
 }
 
 func isSteward(pod *corev1.Pod) bool { return pod.Spec.Containers[0].Name == "steward" }
 
-// startSteward starts a steward's process like geobench steward. Its database has no pending transactions.
+// startSteward starts the process of a steward like geobench steward. Its database has no pending transactions.
 func (w *World) startSteward(ip string, pod *corev1.Pod) {
 	w.T.Helper()
 	cm := w.Get(pod.Spec.Volumes[0].ConfigMap.Name, &corev1.ConfigMap{}).(*corev1.ConfigMap)
@@ -114,7 +114,7 @@ func (w *World) StartNode(ip, process string, pod *corev1.Pod) {
 	defer w.Mu.Unlock()
 	d := &n.Database
 	journal := slices.Contains(pod.Spec.Containers[0].Args, "--journal")
-	// A replaceable node waits for its incarnation before its peers notice it.
+	// A replaceable node waits to be notified of its incarnation. Its peers notice it only afterwards.
 	if n.waiting = !journal && slices.Contains(engines.Replaceable(d.Engine, d.Parameters, t), n.ID); !n.waiting && !n.program {
 		w.appear(n)
 	}
@@ -124,7 +124,8 @@ func (w *World) StartNode(ip, process string, pod *corev1.Pod) {
 // appear simulates that the peers of a node notice its process: they report a process that has lost its state.
 func (w *World) appear(n *FakeNode) {
 	for _, other := range append(slices.Collect(maps.Values(w.PlayedNodes)), w.Ended...) {
-		// A higher incarnation is expected. The same or a lower incarnation means that state was lost unnoticed.
+		// A process with a higher incarnation has rejoined as planned. The same or a lower incarnation means that the state
+		// was lost unnoticed.
 		if other != n && !other.waiting && !other.program && other.Database.Incarnation == n.Database.Incarnation && other.ID == n.ID && other.incarnation >= n.incarnation {
 			n.Broken = true
 		}
@@ -208,7 +209,7 @@ func (w *World) Status(_ context.Context, addr string) (*admin.Status, error) {
 	if n.Broken {
 		s.Reason = "a peer started again without its log"
 	}
-	if n.steward { // its etcd has elected another leader in the meantime
+	if n.steward { // the leader of the database's etcd has changed in the meantime
 		s.Leader, s.Elections = t.Regions[1], 1
 	}
 	for r, region := range t.Regions {
@@ -226,7 +227,8 @@ func (w *World) Status(_ context.Context, addr string) (*admin.Status, error) {
 	return s, nil
 }
 
-// encodedRTTs caches the results of encodedRTT, which are expensive: each compression allocates its own tables.
+// encodedRTTs caches the results of encodedRTT, which are expensive to compute: each compression allocates its own
+// tables.
 var encodedRTTs sync.Map
 
 // encodedRTT returns 50 round trips in the encoding of nodes.
@@ -316,7 +318,7 @@ func (w *World) Disturb(_ context.Context, addr string, a *admin.Agenda) error {
 	if n.program {
 		return errors.New("404 page not found")
 	}
-	// The times of the agenda refer to the clock of another process.
+	// The times of an agenda refer to the clock of the process for which it was made.
 	if a.Process != "" && a.Process != n.Process {
 		return fmt.Errorf("this is process %s, not %s", n.Process, a.Process)
 	}

@@ -33,9 +33,9 @@ const OperatorVariable = "GEOBENCH_OPERATOR"
 // loopbacks counts the simulated clusters with pods on loopback addresses, so that each has its own addresses.
 var loopbacks atomic.Int32
 
-// OnLoopback gives the pods of the simulated cluster addresses of this machine, where they answer the operator over the
-// network. It also makes the simulated clock follow real time. The simulated nodes determine the answers, unless answer
-// replaces them.
+// OnLoopback gives the pods of the simulated cluster loopback addresses of this machine, where they answer the operator
+// over the network. It also makes the simulated clock follow real time. Requests are answered by the simulated nodes,
+// unless answer returns a different handler.
 func (w *World) OnLoopback(answer func(pod *corev1.Pod, played http.Handler) http.Handler) {
 	w.T.Helper()
 	w.realTime()
@@ -55,9 +55,9 @@ func (w *World) OnLoopback(answer func(pod *corev1.Pod, played http.Handler) htt
 // loopback is the network of the pods of a simulated cluster.
 type loopback struct {
 	w       *World
-	prefix  string // replaces "10.0." in their addresses
+	prefix  string // replaces "10.0." in the addresses of pods
 	answer  func(*corev1.Pod, http.Handler) http.Handler
-	folders map[string]identity.Folder // credentials of each database
+	folders map[string]identity.Folder // credentials of the pods, by database
 }
 
 // start changes the address of a pod to a loopback address, and serves its administration there.

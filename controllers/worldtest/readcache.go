@@ -18,16 +18,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// readMemory answers reads in the namespaces of the simulated clusters with the API server's last answer, unless an
-// object was written after that answer. 19 of 20 requests of the simulated clusters are reads, mostly of unchanged
-// objects. It requires that only this process writes there, so no Kubernetes controller may run.
+// readMemory caches the API server's answers to reads in the namespaces of the simulated clusters. An answer is valid
+// until an object is written that may change it. 19 of 20 requests of the simulated clusters are reads, mostly of
+// unchanged objects. The cache requires that only this process writes there, so no Kubernetes controller may run.
 type readMemory struct {
 	mu sync.Mutex
 	// writes counts the writes of each collection, for example "t-1/pods", and of each object, for example "t-1/pods/a".
 	// Writes outside namespaces have the key "" and count for all collections. wholes counts the writes of a collection
 	// that neither name nor create a single object.
 	writes, wholes map[string]int
-	// unsure contains collections with a write of unknown outcome, which may take effect later.
+	// unsure contains collections with a write whose outcome is unknown. The write may still take effect later.
 	unsure  map[string]bool
 	answers map[readRequest]readAnswer
 	// objects caches answers in the decoded form for typed clients.
@@ -50,8 +50,8 @@ type writesBefore struct {
 	unsure                   bool
 }
 
-// same reports whether an earlier answer is still valid. For an object that existed, writes of other objects in the
-// collection do not matter.
+// same reports whether an answer from before b is still valid. there is set if the answer contained the requested
+// object. Then writes of other objects in the collection do not matter.
 func (b writesBefore) same(now writesBefore, there bool) bool {
 	return !now.unsure && b.everywhere == now.everywhere && b.object == now.object && (there || b.here == now.here)
 }
@@ -131,7 +131,7 @@ func (m *readMemory) Forget(namespace string) {
 
 func (m *readMemory) read(next http.RoundTripper, r *http.Request) (*http.Response, error) {
 	in, name := collection(r)
-	// The API server itself writes quotas when pods are written.
+	// Quotas are not cached, because the API server itself writes them when pods are written.
 	if r.Method != http.MethodGet || in == "" || strings.HasSuffix(in, "/resourcequotas") || r.URL.Query().Has("watch") {
 		return next.RoundTrip(r)
 	}
@@ -139,7 +139,7 @@ func (m *readMemory) read(next http.RoundTripper, r *http.Request) (*http.Respon
 	m.mu.Lock()
 	a, known := m.answers[key]
 	m.mu.Unlock()
-	// The count is taken before the request: a write during the request makes the answer outdated.
+	// Take the count before the request: a write during the request then makes the answer outdated.
 	before := m.before(in, name)
 	if !known || !a.before.same(before, name != "" && a.response.StatusCode == http.StatusOK) {
 		response, err := next.RoundTrip(r)
@@ -164,8 +164,8 @@ func (m *readMemory) read(next http.RoundTripper, r *http.Request) (*http.Respon
 }
 
 // rememberingClient answers from a readMemory with decoded objects: a single object, or all objects of a kind in a
-// namespace, which it filters by label. Decoding the same answers, and requesting the same objects with other labels,
-// had taken a third of the simulated clusters' processor time.
+// namespace, which it filters by label. Before, a third of the simulated clusters' processor time was spent on decoding
+// equal answers and on requesting the same objects with other labels.
 type rememberingClient struct {
 	client.WithWatch
 	reads *readMemory
@@ -181,7 +181,7 @@ type objectRequest struct {
 }
 
 // objectAnswer is a cached answer. It is valid while the counts of writes equal the counts before the request to the
-// API server. Its object is never modified.
+// API server. object is never modified.
 type objectAnswer struct {
 	before writesBefore
 	object runtime.Object

@@ -46,7 +46,7 @@ func (w *World) StartedOnce() {
 	}
 }
 
-// UntilAtLeast steps until the run has reached a stage or a later one. Short stages may pass within one step.
+// UntilAtLeast steps until the run has reached the given stage or a later stage. Short stages may pass within one step.
 func (w *World) UntilAtLeast(name string, stage v1alpha1.Stage) *v1alpha1.BenchmarkRun {
 	w.T.Helper()
 	w.Until(fmt.Sprintf("run %s reaches stage %s", name, stage), func() bool {
@@ -126,7 +126,7 @@ func (w *World) MaybeRun(name string) *v1alpha1.BenchmarkRun {
 	return run
 }
 
-// Takers steps until run last is over, and returns the names of the runs that used the database, in order.
+// Takers steps until the run named last is over. It returns the names of the runs that used the database, in order.
 func (w *World) Takers(last string) (out []string) {
 	w.T.Helper()
 	w.Until("run "+last+" is over", func() bool {

@@ -215,7 +215,7 @@ func targetRTT(dw *deploy.Worker) int64 {
 	return 1234
 }
 
-// dealt returns the number of clients of a region that a worker runs.
+// dealt returns the number of clients that a worker of a region runs: its share of the region's clients.
 func dealt(spec *v1alpha1.Load, index int) int {
 	n, workers := int(spec.ClientsPerRegion), max(1, int(spec.WorkersPerRegion))
 	share := n / workers

@@ -61,9 +61,9 @@ type World struct {
 
 	// Mu protects the fields that simulated nodes and workers share with the test.
 	Mu sync.Mutex
-	// again is the earliest time after which a controller wants to be called again.
+	// again is the shortest time after which a controller must be called again.
 	again time.Duration
-	// waits are the times for which background jobs wait.
+	// waits maps the timer of each waiting background job to the time for which the job waits.
 	waits map[<-chan time.Time]time.Time
 }
 
@@ -93,8 +93,8 @@ type ClusterParts struct {
 	StepEnds map[string]StepEnd
 	// JobsRun is the number of worker pods of each Job.
 	JobsRun map[string]int
-	// Mesh is the version of an Istio that injects its proxy into each new pod that does not opt out; empty if there is
-	// none.
+	// Mesh is the version of the simulated Istio, which injects its proxy into each new pod that does not opt out; empty
+	// if there is no mesh.
 	Mesh string
 	// Ambient puts new pods that do not opt out into an ambient mesh.
 	Ambient bool
@@ -107,13 +107,13 @@ type NodeParts struct {
 	// PlayedNodes are the nodes by the IP of their pods.
 	PlayedNodes    map[string]*FakeNode
 	EverybodyLeads bool
-	// Ended contains processes that other processes of the same pod have replaced. Joins lists the nodes and incarnations
-	// with which processes joined.
+	// Ended contains processes that other processes of the same pod have replaced. Joins lists, for each process that has
+	// joined, its node and its incarnation.
 	Ended []*FakeNode
 	Joins []string
 	// RTTOff is added to every measured round trip.
 	RTTOff time.Duration
-	// LinksShort contains the names of pods that measure links without emulation.
+	// LinksShort contains the names of pods whose links are not completely emulated yet.
 	LinksShort map[string]bool
 	// Kernel is the final output of probe pods.
 	Kernel string
@@ -150,13 +150,13 @@ type WorkerParts struct {
 	UnknownIn []string
 	// RecordedHistory returns the history of a region's worker. If it is nil, histories are empty.
 	RecordedHistory func(region string) []history.Txn
-	// HistoryFull is set if the history exceeds the worker's file. HistoryAway is the number of requests for the history
-	// that fail.
+	// HistoryFull is set if the history exceeds the worker's file. HistoryAway is the number of further requests that
+	// return only half of the history.
 	HistoryFull bool
 	HistoryAway int
 	// ClockBehind is the time by which the clocks of a region's workers are behind.
 	ClockBehind map[string]time.Duration
-	// histories by the worker pod's IP.
+	// histories contains the recorded histories by the IP of the worker's pod.
 	histories map[string][]byte
 }
 
@@ -211,7 +211,7 @@ func (w *World) RestartOperator() {
 	if w.Run != nil { // the old operator must not continue its jobs
 		ended, end := context.WithCancel(w.Ctx)
 		end()
-		// A runner whose context has ended cancels its jobs and starts no more.
+		// A runner whose context has ended cancels its jobs and starts no further jobs.
 		w.Must(w.Run.Jobs.Start(ended))
 	}
 	abilities := check.Default(nil)
@@ -321,7 +321,7 @@ func (w *World) reconcileAll() {
 	w.Settle()
 }
 
-// hearExperiments reconciles an experiment again as long as background jobs have news for it.
+// hearExperiments reconciles an experiment again as long as background jobs report events for it.
 func (w *World) hearExperiments(e *v1alpha1.Experiment) {
 	w.T.Helper()
 	for {

@@ -74,7 +74,7 @@ func bench(ctx context.Context, files []string, only, profiles string) error {
 	return nil
 }
 
-// play plays one run. Before that, it releases the heap memory of earlier runs.
+// play executes one run. It first releases the heap memory of earlier runs.
 func play(ctx context.Context, r *experiment.Run, profiles string) (*result.Document, error) {
 	debug.FreeOSMemory()
 	p, err := plan.New(r.Run, r.Database, r.Profile)

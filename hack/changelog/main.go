@@ -20,7 +20,7 @@ import (
 // longest is the maximum length of an entry in characters.
 const longest = 500
 
-// kinds has the kinds of entries with their headings, in the order of the section for a release.
+// kinds lists the kinds of entries with their headings, in the order of the section for a release.
 var kinds = []struct{ name, heading string }{
 	{"breaking", "Breaking changes"},
 	{"added", "Added"},

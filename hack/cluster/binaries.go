@@ -21,7 +21,7 @@ type source struct {
 	module  string   // folder of the module that pins the component, relative to hack/cluster
 	tags    string   // build tags
 	ldflags string   // linker flags that set the version in the program, if the component reports one
-	builds  []string // packages of main programs; names overrides a program's name, by default the package's name
+	builds  []string // main packages; names maps a package to the name of its program, if they differ
 	names   map[string]string
 }
 
@@ -33,7 +33,7 @@ const (
 	pauseVersion      = "v1"
 )
 
-// sources has all components. Each version must equal the version in the go.mod of the pinning module.
+// sources lists all components. Each version must equal the version in the go.mod of the pinning module.
 var sources = []source{
 	{
 		name: "etcd", version: etcdVersion, module: "binaries/etcd",

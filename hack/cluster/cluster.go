@@ -30,15 +30,15 @@ type Cluster struct {
 	Config
 }
 
-// Config has the choices that must not change while the cluster exists.
+// Config contains the choices that must not change while the cluster exists.
 type Config struct {
 	// Boot identifies the boot of the machine after which the cluster was started.
 	Boot string `json:"boot"`
 	// Subnets are the cluster's address ranges.
 	Subnets Subnets `json:"subnets"`
-	// Sysctls has the original values of the host's kernel settings that the kubelet changes.
+	// Sysctls contains the original values of the host's kernel settings that the kubelet changes.
 	Sysctls map[string]string `json:"sysctls"`
-	// Made has the folders outside State that did not exist before the cluster was started, outermost first.
+	// Made lists the folders outside State that did not exist before the cluster was started, outermost first.
 	Made []string `json:"made"`
 }
 

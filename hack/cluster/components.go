@@ -20,7 +20,7 @@ type Component struct {
 	Healthy func(ctx context.Context) error
 }
 
-// componentNames has the components in the order in which they are started.
+// componentNames lists the components in the order in which they are started.
 var componentNames = []string{
 	"etcd", "kube-apiserver", "containerd", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy",
 }

@@ -43,8 +43,8 @@ type imageSpec struct {
 	workdir    string
 }
 
-// writeImage writes an image as a docker-archive. The same spec and program always yield the same bytes, whatever the
-// time, the user and the machine are.
+// writeImage writes an image as a docker-archive. The same spec and program always yield the same bytes, independent of
+// the time, the user and the machine.
 func writeImage(spec imageSpec, out string) error {
 	tag, err := name.NewTag(spec.name, name.StrictValidation)
 	if err != nil {
@@ -266,8 +266,8 @@ func (c *Cluster) load(ctx context.Context, archive string) ([]string, error) {
 	}
 }
 
-// imagesKnown reports whether the container runtime interface (CRI) knows all the images. An event notifies it of an
-// import, and it then labels the image. A pod that is created earlier would try to pull the image.
+// imagesKnown reports whether the container runtime interface (CRI) knows all the images. The CRI learns of an import
+// through an event, and then labels the image. A pod that is created earlier would try to pull the image.
 func (c *Cluster) imagesKnown(ctx context.Context, tags []string) (bool, error) {
 	out, err := c.ctr(ctx, "images", "list", "-q", `labels."io.cri-containerd.image"==managed`)
 	if err != nil {

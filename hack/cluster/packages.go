@@ -11,7 +11,7 @@ import (
 // cniPlugins is the folder into which Debian's containernetworking-plugins are installed.
 const cniPlugins = "/usr/lib/cni"
 
-// packages has the required distribution packages. Each has a program that exists if the package is installed.
+// packages lists the required distribution packages. Each has a program that exists if the package is installed.
 var packages = []struct{ name, program string }{
 	{"runc", "runc"},
 	{"containernetworking-plugins", cniPlugins + "/ptp"},

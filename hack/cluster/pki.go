@@ -31,7 +31,7 @@ type identity struct {
 	groups []string
 }
 
-// identities has the clients of the API server. kubelet-client is the identity of the API server when it connects to
+// identities lists the clients of the API server. kubelet-client is the identity of the API server when it connects to
 // the kubelet.
 var identities = []identity{
 	{"admin", "admin", []string{"system:masters"}},
@@ -49,10 +49,14 @@ type authority struct {
 	key  crypto.Signer
 }
 
-// writePKI writes the keys and certificates of the cluster to dir. These are a certificate authority (ca) and the
-// serving certificate of the node (node). The others are the key for service account tokens (service-accounts) and a
-// client certificate for each identity. Each is stored as NAME.crt and NAME.key. If dir exists, writePKI keeps it.
-// Otherwise it writes all files or none.
+// writePKI writes the keys and certificates of the cluster to dir, each as NAME.crt and NAME.key:
+//
+//   - ca: the certificate authority;
+//   - node: the serving certificate of the node;
+//   - service-accounts: the key pair for service account tokens;
+//   - a client certificate for each identity.
+//
+// If dir exists, writePKI keeps it. Otherwise it writes all files or none.
 func writePKI(dir string, subnets Subnets, now time.Time) error {
 	if _, err := os.Stat(dir); err == nil {
 		return nil
@@ -197,8 +201,8 @@ contexts:
 current-context: {{.Cluster}}
 `))
 
-// renderKubeconfig returns a kubeconfig that contains its certificates and key, so that the file can be copied to any
-// place.
+// renderKubeconfig returns a kubeconfig that contains its certificates and key, so that the file can be copied
+// anywhere.
 func renderKubeconfig(pkiDir, identity, server string) ([]byte, error) {
 	data := map[string]string{"Cluster": nodeName, "User": identity, "Server": server}
 	for field, file := range map[string]string{"CA": "ca.crt", "Cert": identity + ".crt", "Key": identity + ".key"} {

@@ -9,7 +9,8 @@ func compareDashboard() *Dashboard {
 	total := func(m *metrics.Definition) string { return sum(by, "increase("+of(m, ofTxn)+"[$__range])") }
 	committed := total(metrics.Committed)
 	bytes := "sum by (namespace, database) (" + rate(metrics.SentBytes, ofDatabase) + ")"
-	// Nodes work for all transactions, so divide by all transactions and not only by the selected types.
+	// The work of nodes includes all transactions, so divide by the number of all transactions, not only of the selected
+	// types.
 	perTransaction := func(of string) string {
 		return of + " / on (namespace, database) group_right () (" + sum(by, rate(metrics.Committed, ofRun)) + " > 0)"
 	}

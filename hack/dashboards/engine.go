@@ -90,7 +90,7 @@ func topics() (charts []chart) {
 	return charts
 }
 
-// topicText has the description of the chart for each topic.
+// topicText contains the description of the chart for each topic.
 var topicText = map[protocol.Topic]string{
 	protocol.AboutTransactions: "Transactions per second by what they were, as far as the engine tells kinds apart.",
 	protocol.AboutBatches:      "Batches and epochs per second that sequencers closed or groups committed.",

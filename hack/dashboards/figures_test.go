@@ -17,7 +17,7 @@ import (
 type selector struct {
 	kind protocol.Kind
 	text string
-	// names has the selected figures; nil if all are selected.
+	// names lists the selected figures; nil if all are selected.
 	names []string
 }
 
@@ -114,7 +114,7 @@ func (s *selector) judge(reported map[string]map[string]protocol.Reading) (probl
 	return problems
 }
 
-// The check detects the error in a query of the past, and similar errors.
+// The check detects an error that a query once had, and similar errors.
 func TestWrongQueriesAreFound(t *testing.T) {
 	reported := map[string]map[string]protocol.Reading{}
 	for _, e := range engines.All() {

@@ -65,7 +65,7 @@ type Datasource struct {
 	UID  string `json:"uid"`
 }
 
-// Templating has the variables of a dashboard.
+// Templating contains the variables of a dashboard.
 type Templating struct {
 	List []Variable `json:"list"`
 }

@@ -5,7 +5,7 @@ import "github.com/geobench/geobench/internal/ops/metrics"
 // recorded returns the selector of the series that a recording rule of dashboards/rules.yaml creates.
 func recorded(rule string) string { return rule + "{" + ofDatabase + "}" }
 
-// networkDashboard returns the dashboard that compares the measured network with the declared one, and shows the
+// networkDashboard returns the dashboard that compares the measured network with the declared network, and shows the
 // traffic and its cost.
 func networkDashboard() *Dashboard {
 	link := "namespace, database, region, to"

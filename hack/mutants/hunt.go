@@ -32,13 +32,13 @@ type Hunter struct {
 	// Log receives a line for each mutant.
 	Log io.Writer
 
-	// sound has the hunts that are known to pass without a mutant. unsound has the hunts that fail without a mutant. They
-	// are not used.
+	// sound contains the hunts that are known to pass without a mutant. unsound contains the hunts that fail without a
+	// mutant, which are not used.
 	sound, unsound map[string]bool
 }
 
 // byTime is the killer of a mutant whose hunt exceeds the time limit. noEnd is appended to the name of a test that
-// kills a mutant by its timeout.
+// kills a mutant because the test reaches its timeout.
 const (
 	byTime = "time"
 	noEnd  = ", which has no end"
@@ -340,7 +340,7 @@ func (p *prey) run(ctx context.Context, enough func(line []byte) bool, name stri
 	return []byte(strings.TrimSpace(string(tail.last))), err
 }
 
-// tail keeps the end of a command's standard output and error output, because the reason of a failure is at the end.
+// tail keeps the end of a command's standard output and error output, because the reason for a failure is at the end.
 type tail struct {
 	mu   sync.Mutex
 	last []byte

@@ -26,8 +26,8 @@ type Mutant struct {
 	// Hunts are the hunts that should kill the mutant, in order: first its own hunts, and then the hunts of its
 	// area.
 	Hunts []Hunt
-	// Old has whole lines that occur exactly once in File, and New has the lines that replace them. Indentation is
-	// ignored.
+	// Old contains whole lines that occur exactly once in File, and New contains the lines that replace them. Indentation
+	// is ignored.
 	Old, New []string
 	// At is the position of the mutant in its list. Error messages contain it.
 	At string
@@ -41,7 +41,7 @@ type Hunt struct {
 	// Package is the package with the tests, for example ./internal/net/wire. Run is a regular expression that selects
 	// tests; empty for all tests.
 	Package, Run string
-	// Engine is the engine that is explored; empty for tests. Seeds is the number of seeds. Worlds has the kinds of
+	// Engine is the engine that is explored; empty for tests. Seeds is the number of seeds. Worlds lists the kinds of
 	// scenarios (hostile, slow, core, replace, buggify, checkpoints, wide).
 	Engine string
 	Seeds  int

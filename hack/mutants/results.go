@@ -26,7 +26,7 @@ type Result struct {
 	Hunt, Killer string
 	// CPU is the CPU time of the hunt, in seconds.
 	CPU float64
-	// Fingerprint has the hashes of the inputs on which the result depends.
+	// Fingerprint contains the hashes of the inputs on which the result depends.
 	Fingerprint
 	// Test is the hash of TestFile, the file with the killing test. With this hash, changes of other tests do not
 	// invalidate the result.
@@ -76,7 +76,7 @@ func fingerprint(root string, m *Mutant) (f Fingerprint, err error) {
 	return f, err
 }
 
-// soundness returns the hash of all inputs on which it depends whether a hunt passes without a mutant.
+// soundness returns the hash of all inputs that determine whether a hunt passes without a mutant.
 func soundness(root string, h Hunt) (string, error) {
 	file := path.Join(path.Clean(h.Package), "any")
 	if h.Engine != "" {
@@ -153,17 +153,17 @@ func (r *Result) Holds(root string, now Fingerprint) bool {
 	return r.Killed() && err == nil && r.Test == sum(string(text))
 }
 
-// Results has the results of all hunts. It is stored in a file.
+// Results contains the results of all hunts. It is stored in a file.
 type Results struct {
 	path string
-	// By has the results by Mutant.ID.
+	// By maps each Mutant.ID to the result for the mutant.
 	By map[string]*Result
-	// Sound has the hunts that passed without a mutant, with the hash of their inputs.
+	// Sound maps each hunt that passed without a mutant to the hash of its inputs.
 	Sound map[string]string
 }
 
-// OpenResults reads result files and merges them. paths has their paths, separated by commas; the files need not exist.
-// Keep writes to the first file.
+// OpenResults reads result files and merges them. paths lists their paths, separated by commas; the files need not
+// exist. Keep writes to the first file.
 func OpenResults(paths string) (*Results, error) {
 	all := &Results{By: map[string]*Result{}, Sound: map[string]string{}}
 	for i, path := range strings.Split(paths, ",") {
@@ -204,7 +204,7 @@ func (r *Results) Keep(m *Mutant, of *Result) error {
 	return result.WriteJSON(r.path, r)
 }
 
-// row has the numbers of mutants of an area.
+// row contains the numbers of mutants of an area.
 type row struct {
 	area                                         string
 	mutants, tests, worlds, endless, equal, left int

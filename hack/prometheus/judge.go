@@ -13,9 +13,9 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// empty has the queries that cannot return data, with the reasons. The first key is the place where the run was
-// scraped. The second key has the form DASHBOARD / PANEL / REFID. It is shorter if the reason applies to a whole
-// dashboard, section or panel.
+// empty contains the reasons why some queries cannot return data. The first key is the place where the run was scraped.
+// The second key has the form DASHBOARD / PANEL / REFID. It is shorter if the reason applies to a whole dashboard,
+// section or panel.
 var empty = map[string]map[string]string{
 	"local": {
 		"Operator":                              "there is no operator without a cluster",
@@ -68,7 +68,7 @@ func expected(place, dashboard, section, panel, ref string) (why, entry string) 
 	return "", ""
 }
 
-// tally has the numbers of queries of a dashboard or of the rules.
+// tally contains the numbers of queries of a dashboard or of the rules.
 type tally struct {
 	name                   string
 	panels, queries, empty int

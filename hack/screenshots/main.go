@@ -167,7 +167,7 @@ func small(in image.Image) *image.Paletted {
 
 var control = regexp.MustCompile(`^\x1b\[(\d*)([A-Za-z])`)
 
-// frames plays the recording of a terminal. It returns the contents of the terminal each time before the cursor moves
+// frames replays the recording of a terminal. It returns the contents of the terminal each time before the cursor moves
 // up, and at the end.
 func frames(recording string) []string {
 	var lines []string

@@ -17,7 +17,7 @@ import (
 	"github.com/geobench/geobench/internal/run/explore"
 )
 
-// kinds has the configurations of scenarios, by the name of the kind.
+// kinds maps the name of each kind of scenarios to its configuration.
 var kinds = map[string]struct {
 	flags  string // flags of geobench explore
 	config explore.Config
@@ -50,8 +50,8 @@ type Claim struct {
 	// lost their state and were replaced.
 	Transactions int64 `json:"transactions"`
 	Replaced     int   `json:"replaced,omitempty"`
-	// Code is the digest of the code on which the outcome depends. Commit is the commit with which the most recent
-	// seeds were played, and Date is the date on which they were played.
+	// Code is the digest of the code on which the outcome depends. Commit is the commit at which the most recent seeds
+	// were explored, and Date is the date of their exploration.
 	Code   string `json:"code"`
 	Commit string `json:"commit"`
 	Date   string `json:"date"`
@@ -66,7 +66,7 @@ func (c *Claim) add(s explore.Summary, commit string, now time.Time) {
 	c.Commit, c.Date = commit, now.UTC().Format(time.DateOnly)
 }
 
-// Claims has all claims, sorted by engine and kind.
+// Claims contains all claims, sorted by engine and kind.
 type Claims struct {
 	List []*Claim `json:"claims"`
 }

@@ -134,19 +134,19 @@ func commit(root string) (string, error) {
 	return git("rev-parse", "--short=12", "HEAD")
 }
 
-// player plays seeds.
+// player explores scenarios with seeds, and records the seeds in claims.
 type player struct {
 	ctx    context.Context
 	out    io.Writer
 	claims *Claims
-	// code has the digest of each engine's code.
+	// code maps each engine to the digest of its code.
 	code         map[string]string
 	commit, file string
 	failed       int
 }
 
-// play plays seeds of each kind for each engine, up to the given number, and records them. It starts after the seeds
-// that a claim about the current code already covers.
+// play explores scenarios of each kind for each engine, with seeds up to the given number, and records the seeds. It
+// starts after the seeds that a claim about the current code already covers.
 func (p *player) play(names, kinds []string, seeds uint64) error {
 	for first := uint64(0); first < seeds && p.ctx.Err() == nil; first += slice {
 		for _, name := range names {
@@ -169,8 +169,8 @@ func (p *player) play(names, kinds []string, seeds uint64) error {
 	return p.conclude()
 }
 
-// owed plays seeds of engines whose code has changed since their claims. It plays a few seeds of each kind at a time,
-// until the time limit.
+// owed explores scenarios for engines whose code has changed since their claims. It uses a few seeds of each kind at a
+// time, until the time limit.
 func (p *player) owed() error {
 	var owing []string
 	for _, name := range engines.Names() {
@@ -198,7 +198,7 @@ func (p *player) owed() error {
 	return p.conclude()
 }
 
-// soak plays seeds of a kind, and prints the results of failing seeds.
+// soak explores scenarios of a kind with the given seeds, and prints the results of failing seeds.
 func (p *player) soak(name, kind string, seeds explore.Seeds) explore.Summary {
 	c := kinds[kind].config
 	c.Engine, _ = engines.Lookup(name)

@@ -165,12 +165,12 @@ func notImperative(word string) string {
 	return ""
 }
 
-// verbs has imperatives whose endings look like the endings of other verb forms.
+// verbs contains imperatives whose endings look like the endings of other verb forms.
 var verbs = set(`bed bleed breed embed exceed feed heed need proceed seed shed shred speed succeed wed weed
 	bring cling fling ping ring sing sling spring sting string swing wring
 	alias bias canvas focus`)
 
-// small has frequent words that are not verbs in the imperative.
+// small contains frequent words that are not verbs in the imperative.
 var small = set(`a an the this that these those no not all each every some any both few many most more less fewer
 	several it its they their we our i you your he she one two three nobody everybody somebody
 	and but or if so as at by for from in into of off on onto over to under up with without when where while why how

@@ -87,7 +87,7 @@ type image struct {
 	tag string
 	// id is the digest of the image's configuration, which identifies the image in every registry and container engine.
 	id string
-	// files has the SHA-256 digests of the files in the layer, by path.
+	// files maps the path of each file in the layer to its SHA-256 digest.
 	files map[string]string
 }
 

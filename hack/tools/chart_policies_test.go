@@ -94,8 +94,8 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// TestAdmissionPolicies checks that the policies equal those in config/admission, which are tested with an API server.
-// It also checks the effects of values.
+// TestAdmissionPolicies checks that the policies equal the policies in config/admission, which are tested with an API
+// server. It also checks the effects of values.
 func TestAdmissionPolicies(t *testing.T) {
 	c := newChart(t)
 	type spec struct{ Policy, Binding any }

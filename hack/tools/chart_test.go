@@ -418,7 +418,8 @@ func TestOperator(t *testing.T) {
 	}
 }
 
-// TestDefinitions checks that the CRDs in the chart equal the generated CRDs, and when they are deleted.
+// TestDefinitions checks that the CRDs in the chart equal the generated CRDs, and that Helm keeps them on uninstall
+// only if crds.keep is true.
 func TestDefinitions(t *testing.T) {
 	c := newChart(t)
 	if err := syncChart(c.root, true); err != nil {

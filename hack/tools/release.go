@@ -27,7 +27,7 @@ import (
 // platform is an operating system and an architecture, in Go's notation.
 type platform struct{ os, arch string }
 
-// platforms are the platforms for which the command line is released. Images are released for those with Linux.
+// platforms are the platforms for which the command line is released. Images are released for the Linux platforms.
 var platforms = []platform{
 	{"darwin", "amd64"}, {"darwin", "arm64"}, {"linux", "amd64"}, {"linux", "arm64"}, {"windows", "amd64"}, {"windows", "arm64"},
 }

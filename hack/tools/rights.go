@@ -104,8 +104,8 @@ func (r right) allows(q *request) bool {
 	return r.verb == q.Verb && r.group == q.ObjectRef.APIGroup && r.resource == resource && (len(r.names) == 0 || slices.Contains(r.names, q.ObjectRef.Name))
 }
 
-// rightsUsed counts the requests in an audit log. used has their numbers by the right that they need, and forbidden has
-// the numbers of forbidden requests.
+// rightsUsed counts the requests in an audit log. used maps each right to the number of requests that needed it, and
+// forbidden contains the numbers of forbidden requests.
 func rightsUsed(granted []right, log io.Reader) (used, forbidden map[string]int, err error) {
 	used, forbidden = map[string]int{}, map[string]int{}
 	lines := bufio.NewScanner(log)

@@ -19,9 +19,8 @@ func named(rights []right) (out []string) {
 	return out
 }
 
-// operatorUses has, for each right of the operator, functions that need it. The caches that SetupWithManager creates
-// list and watch objects. ensureCreated reads an object through the cache by its name after another client has created
-// it.
+// operatorUses maps each right of the operator to functions that need it. The caches that SetupWithManager creates list
+// and watch objects. ensureCreated reads an object by its name if another client has created it.
 var operatorUses = map[string]string{
 	"create benchmarkruns.geobench.dev":                "begin",
 	"create configmaps":                                "ensureCreated",
@@ -124,7 +123,7 @@ var operatorUses = map[string]string{
 	"patch statefulsets.apps":                          "ensure closeGates",
 	"patch stresschaos.chaos-mesh.org":                 "remove",
 	"patch timechaos.chaos-mesh.org":                   "remove",
-	// An owner must not be deleted before the objects that it owns, which requires the right to update its finalizers.
+	// An owner reference that blocks the deletion of the owner requires the right to update the owner's finalizers.
 	"update benchmarkruns/finalizers.geobench.dev": "ensureCreated",
 	"update experiments/finalizers.geobench.dev":   "ensureCreated",
 	"update geodatabases/finalizers.geobench.dev":  "ensureCreated",
@@ -151,7 +150,7 @@ var operatorUses = map[string]string{
 	"watch timechaos.chaos-mesh.org":               "look",
 }
 
-// TestOperatorUses checks that operatorUses has every right of the operator, and that the functions exist.
+// TestOperatorUses checks that operatorUses contains every right of the operator, and that the functions exist.
 func TestOperatorUses(t *testing.T) {
 	root, err := repositoryRoot()
 	if err != nil {
@@ -170,7 +169,7 @@ func TestOperatorUses(t *testing.T) {
 			}
 			text, err := os.ReadFile(file)
 			for _, m := range function.FindAllSubmatch(text, -1) {
-				// Ignore upper and lower case, because functions are exported and unexported when they move between packages.
+				// Ignore case, because a function may be exported or unexported when it moves between packages.
 				functions[strings.ToLower(string(m[1]))] = true
 			}
 			return err
@@ -199,10 +198,10 @@ func TestOperatorUses(t *testing.T) {
 	}
 }
 
-// TestOtherRights checks that the list below has all other roles of the chart, with the reason for their rights.
+// TestOtherRights checks that the list below contains all other roles of the chart, with the reason for their rights.
 func TestOtherRights(t *testing.T) {
 	c := newChart(t)
-	// Each role has its rights, a file that needs them, and text in this file that shows why.
+	// Each entry lists the rights of a role, a file that needs them, and text in this file that shows why.
 	uses := map[string]struct{ rights, file, text string }{
 		"geobench-prometheus": {
 			"get list watch pods services endpointslices.discovery.k8s.io /metrics", "templates/prometheus/prometheus.yaml", "kubernetes_sd_configs: [{role: endpointslice",

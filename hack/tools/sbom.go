@@ -99,7 +99,7 @@ func writeSPDX(doc *spdx.Document) ([]byte, error) {
 }
 
 // programSBOM returns the SBOM of a program. It lists the modules that the linker recorded in the program, which may
-// differ from those in go.mod.
+// differ from the modules in go.mod.
 func programSBOM(p *program, at time.Time) *spdx.Document {
 	doc := document(p.artifact, at)
 	addProgram(doc, p)

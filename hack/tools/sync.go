@@ -31,10 +31,15 @@ const (
 	readmeFile    = chartDir + "/README.md"
 )
 
-// syncChart updates the generated parts of the chart. For the operator, these are its rules and the policies that
-// restrict it. The other parts are one template for each CRD, the network profiles, the dashboards and rules, and the
-// table of values in the README. If check is set, it changes nothing, and returns an error that lists the outdated
-// files.
+// syncChart updates the generated parts of the chart:
+//
+//   - the rules of the operator and the policies that restrict it;
+//   - a template for each CRD;
+//   - the network profiles;
+//   - the dashboards and their rules;
+//   - the table of values in the README.
+//
+// If check is set, syncChart changes nothing, and returns an error that lists the outdated files.
 func syncChart(root string, check bool) error {
 	want, err := chartFiles(root)
 	if err != nil {
@@ -232,11 +237,14 @@ type role struct {
 	Rules []policyRule `json:"rules"`
 }
 
-// rulesTemplate splits the rules in the operator's roles into four lists. The first has the rules that apply to the
-// whole cluster. The second has the rules for serving metrics, which requires asking the API server for the identity
-// and the rights of a client. The third has the rules for namespaced resources, which a Role can grant if the operator
-// watches one namespace. The fourth has the rules for the namespace of the operator, which it needs for leader
-// election; in the source, they are in a Role.
+// rulesTemplate splits the rules in the operator's roles into four lists:
+//
+//   - cluster: rules that apply to the whole cluster;
+//   - metrics: rules for serving metrics, which requires asking the API server for the identity and the rights of a
+//     client;
+//   - namespaced: rules for namespaced resources, which a Role can grant if the operator watches one namespace;
+//   - release: rules for the namespace of the operator, which it needs for leader election. In the source, they are in
+//     a Role.
 func rulesTemplate(text []byte) (string, error) {
 	var cluster, metrics, namespaced, release []policyRule
 	for _, document := range bytes.Split(text, []byte("\n---")) {

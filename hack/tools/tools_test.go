@@ -90,7 +90,7 @@ func TestLintCRD(t *testing.T) {
 	}
 }
 
-// TestRulesTemplate checks in which list each rule of the generated roles is.
+// TestRulesTemplate checks that each rule of the generated roles is in the right list.
 func TestRulesTemplate(t *testing.T) {
 	got, err := rulesTemplate([]byte(`---
 kind: ClusterRole

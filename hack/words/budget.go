@@ -22,7 +22,7 @@ type entry struct {
 	Digest string
 }
 
-// budget has a number of findings for each slot: either the allowed or the current numbers.
+// budget maps each slot to a number of findings: either the allowed or the current number.
 type budget map[slot]entry
 
 func (b budget) slots() []slot {
@@ -83,8 +83,8 @@ func (b budget) over(allowed budget) (problems []problem) {
 	return problems
 }
 
-// slack returns by how much the number of findings may be below the budget before check fails. A small change then need
-// not change the budget file. The value is small, so that rewritten text does not make room for many new findings.
+// slack returns how far the number of findings may fall below the budget before check fails, so that a small change
+// need not change the budget file. The value is small, so that rewritten text does not make room for many new findings.
 func slack(allowed int) int { return max(5, allowed/100) }
 
 // under describes the slots whose budget must be lowered or counted again.

@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// text is the prose of a file, divided into paragraphs. Source has the line number in the file for each of Lines.
+// text is the prose of a file, divided into paragraphs. Source contains the line number in the file of each element of
+// Lines.
 type text struct {
 	Lines  []string
 	Source []int

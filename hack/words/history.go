@@ -42,7 +42,7 @@ func (r repository) versions(ctx context.Context, file string) (versions []versi
 	return versions
 }
 
-// since has the lines that are newer than a commit, by file.
+// since contains the lines that are newer than a commit, by file.
 type since struct {
 	commit string
 	lines  map[string]map[int]bool

@@ -22,7 +22,7 @@ const style = "Geobench"
 // affects the number of findings; make words then counts all rules again.
 const extraction = 2
 
-// rules has the digest of each rule's definition, by the name of the rule.
+// rules maps the name of each rule to the digest of its definition.
 type rules map[string]string
 
 func (r rules) names() []string { return slices.Sorted(maps.Keys(r)) }

@@ -23,7 +23,7 @@ import (
 	"github.com/geobench/geobench/internal/net/emulation/chaosmesh"
 )
 
-// Missing is the reason for which a test is skipped if it needs the API server but Start returns none.
+// Missing is the message with which a test is skipped if it needs the API server but Start returns none.
 const Missing = "KUBEBUILDER_ASSETS is not set: export KUBEBUILDER_ASSETS=$(go run -C hack/cluster . build envtest | tail -1) runs this test against a real API server"
 
 // gcPercent is the value of GOGC for the tests. It lets heaps grow to five times their live bytes, which are tens of

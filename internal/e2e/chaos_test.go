@@ -59,10 +59,10 @@ done 2>/dev/null`
 
 // traces are the visible effects of active faults on a pod, as seen from its node.
 type traces struct {
-	// Qdiscs has the queueing disciplines that delay or drop packets. Rules has the packet rules that packets reach.
-	// Devices has the network devices that a program created.
+	// Qdiscs lists the queueing disciplines that delay or drop packets. Rules lists the packet rules that packets reach.
+	// Devices lists the network devices that a program created.
 	Qdiscs, Rules, Devices []string
-	// Stressors has the processes that Chaos Mesh started in the pod.
+	// Stressors lists the processes that Chaos Mesh started in the pod.
 	Stressors []stressor
 }
 
@@ -104,7 +104,7 @@ func (c *cluster) inspector(t *testing.T) func(uid types.UID) *traces {
 				out.Stressors = append(out.Stressors, s)
 			}
 		}
-		// Follow the chains from the built-in ones, because Chaos Mesh leaves chains that packets no longer reach.
+		// Follow the chains from the built-in chains, because Chaos Mesh leaves chains behind that packets no longer reach.
 		var walk func(chain string)
 		walk = func(chain string) {
 			for _, rule := range chains[chain] {

@@ -192,7 +192,7 @@ func (c *cluster) mustPass(t *testing.T, r *v1alpha1.BenchmarkRun) {
 	}
 }
 
-// busyMachine reports whether a result is Invalid only because this machine was busy with other work. also has
+// busyMachine reports whether a result is Invalid only because this machine was busy with other work. also lists
 // additional reasons to tolerate, such as wrong round trips if all nodes are in a single process.
 func busyMachine(d *result.Document, also ...string) bool {
 	busy := append(also, result.ReasonDriverBound, result.ReasonNodeStarved)

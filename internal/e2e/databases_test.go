@@ -48,8 +48,8 @@ func needsImage(t *testing.T, variable string) string {
 	return image
 }
 
-// TestDatabases makes the operator deploy each database over three regions, given only its name. It measures SmallBank,
-// during which a region is temporarily isolated, and TPC-C. It checks the histories against the level that the database
+// TestDatabases makes the operator deploy each database over three regions, given only its name. It measures SmallBank
+// while a region is temporarily isolated, and then TPC-C. It checks the histories against the level that the database
 // promises.
 func TestDatabases(t *testing.T) {
 	for _, d := range deployedDatabases {
@@ -136,7 +136,7 @@ spec:
 	t.Log(doc.Target.Where())
 }
 
-// measure plays a run on the database db and returns its document. It fails the test if the run does not pass.
+// measure executes a run on the database db and returns its document. It fails the test if the run does not pass.
 func (c *cluster) measure(t *testing.T, name, workload, verify, duration, retry, more string) *result.Document {
 	t.Helper()
 	return c.measureOn(t, "db", name, workload, verify, duration, retry, more)
@@ -195,8 +195,8 @@ func (c *cluster) memory(t *testing.T) map[string]int64 {
 	return out
 }
 
-// TestDatabaseOfRoles measures a user-defined database with two kinds of servers, of which clients connect to one. It
-// has a PostgreSQL primary in the first region and standbys in all regions. An init step creates a database in it.
+// TestDatabaseOfRoles measures a user-defined database with two kinds of servers: a PostgreSQL primary in the first
+// region, and standbys in all regions. Clients connect only to the primary, in which an init step creates a database.
 // During the run a region is isolated, and then the pod of a standby is killed.
 func TestDatabaseOfRoles(t *testing.T) {
 	image := needsImage(t, "GEOBENCH_POSTGRES")

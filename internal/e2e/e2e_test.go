@@ -119,8 +119,8 @@ func TestEveryEngine(t *testing.T) {
 	}
 }
 
-// insideRegion is a latency in ms. Transactions that wait for the second region, which is 100 ms away, take longer, and
-// transactions within a region take less time.
+// insideRegion is a latency in ms. Transactions that wait for the second region, which is 100 ms away, take longer than
+// this. Transactions within a region take less time.
 const insideRegion = 10
 
 // agreement applies a database of the engine and a run at low load. It compares the median latencies of geobench run
@@ -132,8 +132,8 @@ func (c *cluster) agreement(t *testing.T, engine, name string) {
 	runNamed := func(name string) string {
 		run := runOn(engine, name, 10, "2s", "10s")
 		if engine == "oceanvista" {
-			// Its transactions wait for all other transactions. Clients of a closed loop may or may not synchronize, so the
-			// median varies from 105 to 145 ms. Use an open loop.
+			// Transactions of Ocean Vista wait for all other transactions. Clients of a closed loop may or may not synchronize,
+			// so the median varies from 105 to 145 ms. Use an open loop.
 			run = strings.ReplaceAll(run, "clientsPerRegion: 10,", "arrival: Poisson, ratePerSecond: 200, clientsPerRegion: 1000,")
 		}
 		return run
@@ -179,8 +179,8 @@ func (c *cluster) agreement(t *testing.T, engine, name string) {
 	}
 }
 
-// disagreements describes the figures that differ too much from the simulator's figures. slow is set if none of them is
-// too fast.
+// disagreements describes the figures that differ too much from the simulator's figures. slow is set if all of them are
+// too slow.
 func disagreements(t *testing.T, engine, where string, simulated, real *result.Document) (off []string, slow bool) {
 	t.Helper()
 	slow = true
@@ -371,8 +371,8 @@ func TestWrongManifestsDeployNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// beside has, for each kind of wrong object, the kinds of valid objects that it refers to. A wrong database
-	// needs a profile, and a wrong run needs a profile and a database.
+	// beside maps each kind of wrong object to the kinds of valid objects that it refers to. A wrong database needs a
+	// profile, and a wrong run needs a profile and a database.
 	beside := map[string][]string{"NetworkProfile": nil, "GeoDatabase": {"NetworkProfile"}, "BenchmarkRun": {"NetworkProfile", "GeoDatabase"}}
 	places := map[string]*cluster{}
 	for kind, others := range beside {

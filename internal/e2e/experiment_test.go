@@ -29,7 +29,7 @@ import (
 	"github.com/geobench/geobench/internal/run/experiment"
 )
 
-// all is set if TestExperiment plays the whole manifest, as with `make e2e-baseline`. Otherwise the test plays two
+// all is set if TestExperiment runs the whole manifest, as with `make e2e-baseline`. Otherwise the test runs only two
 // systems at two points.
 var all = os.Getenv("GEOBENCH_E2E_ALL") != ""
 
@@ -98,7 +98,7 @@ func TestExperiment(t *testing.T) {
 			st.Completed, st.Points, len(simulated.Experiments[0].Points), most, killed)
 	}
 	for _, claim := range st.Claims {
-		// Claims about absolute figures may have another answer on a busy machine. Rankings must not differ; see below.
+		// Claims about absolute figures may not hold on a busy machine. Rankings must not differ; see below.
 		if t.Logf("claim %s holds: %t: %s", claim.ID, claim.Holds, claim.Message); claim.Message == "" {
 			t.Errorf("claim %s was not judged", claim.ID)
 		}
@@ -130,9 +130,9 @@ func TestExperiment(t *testing.T) {
 	})
 }
 
-// TestPacketLoss plays experiments/smallbank-cluster/packet-loss.yaml with sidecars that drop packets below the
-// kernel's TCP. The simulator models connections with a congestion window like the kernel's. The relative cost of
-// losses must be within 20% of the simulated cost.
+// TestPacketLoss runs experiments/smallbank-cluster/packet-loss.yaml with sidecars that drop packets below the kernel's
+// TCP. The simulator models connections with a congestion window like the kernel's. The relative cost of losses must be
+// within 20% of the simulated cost.
 func TestPacketLoss(t *testing.T) {
 	if os.Getenv("GEOBENCH_E2E_LOSS") == "" {
 		t.Skip("GEOBENCH_E2E_LOSS is not set: make e2e-loss plays it, in minutes")

@@ -86,9 +86,9 @@ func metric(pod *corev1.Pod, port int, name string) (float64, error) {
 	return 0, fmt.Errorf("pod %s has no metric %s", pod.Name, name)
 }
 
-// TestFaults plays a timeline of faults on a database whose nodes emulate their links, and kills the operator during
-// the first fault. Each fault affects the throughput while it lasts, and not afterwards. The operator itself carries
-// out the node shutdown, and may do so late on a busy machine.
+// TestFaults injects a timeline of faults into a database whose nodes emulate their links, and kills the operator
+// during the first fault. Each fault affects the throughput while it lasts, and not afterwards. The operator itself
+// carries out the node shutdown, and may do so late on a busy machine.
 func TestFaults(t *testing.T) {
 	c := newCluster(t)
 	c.apply(t, database("calvin")+separator+run("faulty", 50, "2s", "27s")+`  objectives: [{metric: unknownPPM, max: 1000000}]

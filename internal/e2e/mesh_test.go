@@ -71,8 +71,8 @@ func newAuthority(t *testing.T) *authority {
 	return &authority{key, cert}
 }
 
-// certificates returns the Secret for the proxies of a region. The proxies trust certificates of the authority trusts.
-// Their own certificates are signed by the authority by.
+// certificates returns the Secret for the proxies of a region. trusts is the authority whose certificates the proxies
+// trust, and by is the authority that signs their own certificates.
 func certificates(t *testing.T, namespace, region string, trusts, by *authority) *corev1.Secret {
 	t.Helper()
 	cert, key := sign(t, by, region)
@@ -184,7 +184,7 @@ func sent(t *testing.T, pod *corev1.Pod) (bytes float64) {
 	return bytes
 }
 
-// TestMesh plays the same run outside of a mesh and inside one. In the mesh, nodes and workers run behind real Envoys,
+// TestMesh executes the same run without a mesh and in a mesh. In the mesh, nodes and workers run behind real Envoys,
 // two on each path, with mutual TLS that rejects every client without a certificate. In later runs a proxy stops in the
 // middle of a run, and one region gets certificates that the second region does not trust.
 func TestMesh(t *testing.T) {

@@ -447,8 +447,8 @@ func TestPartitionCutsAndHeals(t *testing.T) {
 	for _, step := range []struct {
 		what string
 		do   func()
-		// ab is whether packets from a must reach b, and ba whether packets from b must reach a. The field asks
-		// is whether a client in a must get answers from the server in b.
+		// ab is set if packets from a must reach b, and ba if packets from b must reach a. asks is set if a client in a must
+		// get answers from the server in b.
 		ab, ba, asks bool
 	}{
 		{"before", func() {}, true, true, true},

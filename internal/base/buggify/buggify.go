@@ -1,6 +1,6 @@
 // Package buggify triggers behaviour that a protocol allows but rarely shows. For example, a replica suspects a peer
-// that is merely slow, delays a batch, or takes the slow path although the fast path is open. The explorer uses this
-// package to reach rare states. The model is FoundationDB's macro of that name (Zhou et al., FoundationDB: A
+// that is merely slow, delays a batch, or takes the slow path although the fast path is possible. The explorer uses
+// this package to reach rare states. The model is FoundationDB's macro of that name (Zhou et al., FoundationDB: A
 // Distributed Unbundled Transactional Key Value Store, SIGMOD 2021, section 4).
 //
 // A replica declares a point and asks its environment whether the point fires:
@@ -9,9 +9,9 @@
 //
 //	if silentForLong || r.env.Buggify(impatient) {
 //
-// The simulator answers according to a Plan; a node in a process always answers false. The replica's reaction must be
-// correct for either answer. A point may slow the replica down, waste work or abort transactions, but must never cause
-// a wrong answer.
+// The simulator answers according to a Plan; a real node always answers false. The replica's reaction must be correct
+// for either answer. A point may slow the replica down, waste work or abort transactions, but must never cause a wrong
+// answer.
 package buggify
 
 import (
@@ -31,8 +31,8 @@ type Point struct{ *coverage.Mark }
 
 var points []*Point
 
-// New registers a point, and a mark with the same name. It must be called during package initialization. It panics like
-// coverage.New.
+// New registers a point, and a mark with the same name. It must be called during package initialization. It panics in
+// the same cases as coverage.New.
 func New(name, doc string) *Point {
 	p := &Point{coverage.New(name, doc)}
 	points = append(points, p)
@@ -59,7 +59,7 @@ func Is(p *coverage.Mark) bool {
 }
 
 // Plan decides which points are enabled in a scenario, and how often they fire. Both depend only on the seed and the
-// point's name, so that a new point does not affect existing points.
+// name of the point, so that a new point does not affect existing points.
 type Plan struct {
 	seed  uint64
 	until time.Duration
@@ -68,7 +68,7 @@ type Plan struct {
 // NewPlan returns the plan of a seed. No point fires at or after until, so that the scenario can finish.
 func NewPlan(seed uint64, until time.Duration) *Plan { return &Plan{seed, until} }
 
-// rates holds the possible firing rates of an enabled point, in percent of its evaluations.
+// rates are the possible rates at which an enabled point fires, in percent of its evaluations.
 var rates = [...]int{2, 10, 50}
 
 // Rate returns the percentage of evaluations at which a point fires. For half of the points it is 0.
@@ -80,16 +80,16 @@ func (p *Plan) Rate(q *Point) int {
 	return rates[r.IntN(len(rates))]
 }
 
-// source returns a random generator for a point. Stream 0 decides the point's rate; stream 1 + id decides when it fires
-// at node id.
+// source returns a random generator for a point. Stream 0 determines the point's rate; stream 1 + id determines when
+// the point fires at node id.
 func (p *Plan) source(q *Point, stream uint64) *rand.PCG {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(q.Name)) // Write on a hash never fails
 	return rand.NewPCG(p.seed^h.Sum64(), stream)
 }
 
-// Node decides when the points of one node fire. A node that restarts from its log gets a new Node, which makes the
-// same decisions from the start.
+// Node decides when the points of a single node fire. A node that restarts from its log gets a new Node, which repeats
+// the decisions from the start.
 type Node struct {
 	plan  *Plan
 	id    geo.NodeID
@@ -109,7 +109,7 @@ func (p *Plan) Node(id geo.NodeID) *Node {
 	return &Node{p, id, map[*Point]*dice{}}
 }
 
-// Clone returns an independent copy, which from now on makes the same decisions as n.
+// Clone returns an independent copy of n that makes the same further decisions.
 func (n *Node) Clone() *Node {
 	if n == nil {
 		return nil
@@ -132,6 +132,6 @@ func (n *Node) Fires(q *Point, now time.Duration) bool {
 		d = &dice{n.plan.Rate(q), n.plan.source(q, uint64(n.id)+1)}
 		n.dices[q] = d
 	}
-	// A disabled point draws no random number: it never fires, so its sequence does not matter.
+	// A disabled point never fires, so it needs no random number.
 	return d.percent > 0 && rand.New(d.source).IntN(100) < d.percent
 }

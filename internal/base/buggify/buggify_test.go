@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// TestPlan checks that half of the points are disabled in a scenario. The other points fire at the rates of the plan,
+// TestPlan checks that half of the points are disabled in a scenario. All other points fire at the rates of the plan,
 // until the time that the plan sets.
 func TestPlan(t *testing.T) {
 	some := []*Point{New("test.one", "It is rare"), New("test.two", "It is rare, too")}
@@ -39,8 +39,8 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// The points of a restarted node fire at the same evaluations as before, regardless of evaluations of other points in
-// between. At another node they fire at other evaluations.
+// The points of a restarted node fire at the same evaluations as before, even if other points are evaluated in between.
+// At a different node, they fire at different evaluations.
 func TestNodesAnswerAlikeAgain(t *testing.T) {
 	q, other := New("test.again", "It is rare"), New("test.other", "It is rare, too")
 	differ := false

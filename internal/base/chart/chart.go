@@ -9,8 +9,8 @@ import (
 	"strconv"
 )
 
-// Width is the default width of a chart. Two charts fit next to each other on a screen, and a single chart is readable
-// on a phone.
+// Width is the default width of a chart. With this width, two charts fit next to each other on a screen, and a single
+// chart is readable on a phone.
 const Width = 420.0
 
 // axis maps values to positions.
@@ -23,7 +23,7 @@ type axis struct {
 func (a *axis) at(v float64) float64 {
 	lo, hi := a.lo, a.hi
 	if a.log {
-		// A logarithmic axis cannot show values of 0 or less; they are drawn at its lower end.
+		// A logarithmic axis cannot show values of 0 or less, so draw them at its lower end.
 		v, lo, hi = math.Log(max(v, a.lo)), math.Log(lo), math.Log(hi)
 	}
 	// An axis with a single value shows it in the middle.
@@ -40,7 +40,7 @@ func linear(top float64, ticks int) (*axis, []float64) {
 		top = 1
 	}
 	step := niceStep(top / float64(ticks))
-	// The factor 1 - 1e-9 keeps a rounding error from adding a step; the same holds for the similar factors below.
+	// The factor 1 - 1e-9 prevents a rounding error from adding a step. The similar factors below have the same purpose.
 	a := &axis{hi: step * math.Ceil(top/step*(1-1e-9))}
 	var at []float64
 	for i := 0; float64(i)*step <= a.hi*(1+1e-9); i++ {
@@ -86,7 +86,7 @@ func logarithmic(bottom, top float64) (*axis, []float64) {
 		a.lo, a.hi = a.lo/2, a.hi*2
 	}
 	multiples := []float64{1, 2, 5}
-	// On a long axis, only the labels of the powers of 10 fit.
+	// On a long axis, there is room only for the labels of the powers of 10.
 	if a.hi/a.lo > 500 {
 		multiples = multiples[:1]
 	}
@@ -136,27 +136,27 @@ type Point struct{ X, Y float64 }
 
 // Series is a line of a chart.
 type Series struct {
-	// Name is the text in the legend. A series without a name has no entry in the legend; for example, only the first part
-	// of a line with gaps has a name.
+	// Name is the text in the legend. A series without a name has no legend entry. For example, only the first part of a
+	// line with gaps has a name.
 	Name   string
 	Points []Point
-	// Half holds the half-width of each point's confidence interval; empty for none.
+	// Half contains the half-width of each point's confidence interval; empty for none.
 	Half []float64
-	// Marks is set to draw a dot at each point.
+	// Marks is set if a dot is drawn at each point.
 	Marks bool
 	// LowerBound marks the points whose value is only a lower bound; empty for none. Such a point is drawn as an open dot
 	// with an upward arrow.
 	LowerBound []bool
 	// Open is set if the values after the last point are unknown. The last point is then drawn with an arrow to the right.
 	Open bool
-	// Class selects colour and dashes: see Class.
+	// Class selects the colour and the dashes: see the function Class.
 	Class int
 }
 
-// Class returns the style of a line. colour is the number of the line's subject, for example a database. nth is the
-// number of the line among the subject's lines. Both start at 0. Lines of a subject differ in their dashes. Lines of
-// different subjects differ in colour and, with the same nth, also in dashes. Subjects beyond the eighth reuse the
-// colours with other dashes.
+// Class returns the style of a line. colour is the number of the line's subject, for example a database, and nth is the
+// number of the line within its subject. Both start at 0. Lines of the same subject differ in their dashes. Lines of
+// different subjects differ in colour and, if nth is the same, also in dashes. Subjects beyond the eighth reuse the
+// colours with different dashes.
 func Class(colour, nth int) int {
 	n := len(seriesColours)
 	return colour%n + (nth+colour/n*len(dashes)/2)*n
@@ -170,12 +170,13 @@ func bounded(l Series) bool { return slices.Contains(l.LowerBound, true) }
 
 func (l *Series) dash() int { return (l.Class + l.Class/len(seriesColours)) % len(dashes) }
 
-// class returns a style class of a series, such as s0 for a line or f0 for a fill.
+// class returns a style class of a series; the kinds include "s" for a line and "f" for a fill, as in s0 and f0.
 func class(kind string, number int) string {
 	return fmt.Sprintf("%s%d", kind, number%len(seriesColours))
 }
 
-// Band is a shaded interval of the x axis with a label, for example a fault. Bounds are in the unit of the axis.
+// Band is a shaded interval of the x axis with a label, for example for a fault. From and To are in the unit of the
+// axis.
 type Band struct {
 	From, To float64
 	Name     string
@@ -186,7 +187,7 @@ type Cell struct{ Left, Right, Bottom, Top, Share float64 }
 
 // Lines is a line chart, with optional shaded cells below the lines.
 type Lines struct {
-	// About describes the chart for blind readers. Heading is set to draw the title, for a stand-alone picture.
+	// About describes the chart for blind readers. Heading is set if the title is drawn, for use as a stand-alone picture.
 	Title, About   string
 	Heading        bool
 	XLabel, YLabel string
@@ -200,11 +201,11 @@ type Lines struct {
 	XTicks map[float64]string
 	// YTick formats a number next to the y axis; nil means Short.
 	YTick func(float64) string
-	// Top is the upper end of the y axis; 0 derives it from the values.
+	// Top is the upper end of the y axis. If it is 0, the values determine the upper end.
 	Top float64
-	// XTop extends a linear x axis to at least this value; 0 derives its upper end from the values alone.
+	// XTop is a value that a linear x axis must include. If it is 0, only the values determine the upper end of the axis.
 	XTop float64
-	// Width is the width of the drawing and Height the height of the area between its axes, in CSS pixels. 0 means the
+	// Width is the width of the drawing, and Height the height of the area between its axes, in CSS pixels. 0 selects the
 	// size used in reports.
 	Width, Height float64
 }
@@ -213,7 +214,7 @@ func newDrawing(width float64, title, about string) *Drawing {
 	return &Drawing{width: width, Title: title, about: about}
 }
 
-// swatch is the length of a line in the legend, long enough to distinguish its dashes.
+// swatch is the length of a line in the legend. It is long enough to distinguish the dashes.
 const swatch = 34.0
 
 // Names of arrows in legends.
@@ -228,7 +229,7 @@ const arrowRoom = 1.1
 // arrowLength is the length of the arrow of a lower bound, in CSS pixels.
 const arrowLength = 15.0
 
-// arrow draws an open dot at a position, and an arrow from there upwards or to the right.
+// arrow draws an open dot at a position, with an arrow upwards or to the right.
 func (s *Drawing) arrow(number int, at place, right bool) {
 	along := func(forward, aside float64) place {
 		if right {
@@ -253,7 +254,8 @@ func arrows(bound, open bool) (entries []Series) {
 	return entries
 }
 
-// legend draws the names of series in rows, starting at y, followed by the arrows. It returns the y below the legend.
+// legend draws the names of series in rows, starting at y, followed by the entries for arrows. It returns the y
+// position below the legend.
 func (s *Drawing) legend(y float64, all, arrows []Series, line bool) float64 {
 	all = slices.DeleteFunc(slices.Clone(all), func(l Series) bool { return l.Name == "" })
 	series := len(all)
@@ -264,7 +266,7 @@ func (s *Drawing) legend(y float64, all, arrows []Series, line bool) float64 {
 	for i, l := range all {
 		name := clip(l.Name, int((s.width-swatch-24)/textWidth("x")))
 		w := swatch + 6 + textWidth(name) + 12
-		// An entry that does not fit on any line is drawn at the start of a line.
+		// An entry that is too wide for any line is drawn at the start of a line.
 		if x > 8 && x+w > s.width {
 			x, y = 8, y+18
 		}
@@ -317,11 +319,11 @@ func (c *Lines) Scale() {
 	}
 }
 
-// Within returns a drawing of the given height. The drawing is taller if the parts around the axes need more room.
+// Within returns a drawing of the given height. The drawing is taller if the parts around the plot area need more room.
 func (c *Lines) Within(height float64) *Drawing {
 	const least = 40
 	c.Height = least
-	// The parts around the axes have a fixed height, so one trial drawing gives the height of the area.
+	// The parts around the plot area have a fixed height, so a trial drawing shows how much is left for the plot area.
 	c.Height += max(height-c.Draw().height, 0)
 	return c.Draw()
 }
@@ -351,7 +353,7 @@ func (c *Lines) Draw() *Drawing {
 				h = l.Half[i]
 			}
 			loX, hiX = min(loX, p.X), max(hiX, p.X)
-			// A logarithmic axis cannot show 0 or less.
+			// A logarithmic axis cannot show values of 0 or less.
 			if p.Y-h > 0 {
 				loY = min(loY, p.Y-h)
 			}
@@ -397,7 +399,7 @@ func (c *Lines) Draw() *Drawing {
 	case c.LogX:
 		x, xAt = logarithmic(max(loX, 1e-9), hiX)
 	default:
-		// Starting at 0 shows proportions, unless it would waste most of the width.
+		// An axis that starts at 0 shows proportions. Do not start at 0 if this would waste much of the width.
 		if x.lo > 0 && x.lo < x.hi/3 {
 			x.lo = 0
 		}
@@ -483,21 +485,22 @@ func (c *Lines) Draw() *Drawing {
 type Row struct {
 	Name  string
 	Class int
-	// Bar is the length of a bar; Value is its value as text.
+	// Bar is the length of a bar, and Value the text next to it.
 	Bar   float64
 	Value string
-	// Stack holds the lengths of consecutive parts, starting at 0. Part i has the colour of class i, so the series of the
-	// legend need the classes 0, 1 and so on.
+	// Stack contains the lengths of consecutive parts of a bar that starts at 0. Part i has the colour of class i, so the
+	// series of the legend need the classes 0, 1 and so on.
 	Stack []float64
-	// Box holds five numbers in ascending order: whisker, quartile, median, quartile, whisker. Nil for none.
+	// Box contains five numbers in ascending order: whisker, quartile, median, quartile, whisker; nil for none.
 	Box []float64
 	// Dots are single values.
 	Dots []float64
 	// Mark is a target value; nil for none.
 	Mark *float64
-	// Thin is a second range, drawn with a thinner line: its median, where it starts, and its end. Nil for none.
+	// Thin contains two numbers of a second range, which is drawn as a thinner line: the median, where the line starts,
+	// and the upper end; nil for none.
 	Thin []float64
-	// Spans holds the start and the end of each interval in which the row's state lasts.
+	// Spans contains the start and the end of each interval during which the row's state lasts.
 	Spans [][2]float64
 	// LowerBound is set if the largest value of the bar or box is only a lower bound. It is then drawn with an arrow to
 	// the right.
@@ -515,13 +518,13 @@ type Rows struct {
 	// Signed is set if values may be negative: the axis then extends to both sides of 0.
 	Signed bool
 	Legend []Series
-	// Heading is set to draw the title, for a stand-alone picture.
+	// Heading is set if the title is drawn, for use as a stand-alone picture.
 	Heading bool
 	// Width is the width of the drawing in CSS pixels; 0 means the width used in reports.
 	Width float64
 }
 
-// values returns the values of the row that the axis must include.
+// values returns all values of the row, which the axis must include.
 func (r *Row) values() []float64 {
 	v := slices.Concat(r.Box, r.Dots, r.Thin)
 	for _, span := range r.Spans {
@@ -541,7 +544,7 @@ func (r *Row) values() []float64 {
 	return v
 }
 
-// Draw returns the drawing. A name is above its row, so that long names fit on a phone.
+// Draw returns the drawing. The name of a row is above the row, so that long names fit on a phone.
 func (c *Rows) Draw() *Drawing {
 	s := newDrawing(cmp.Or(c.Width, Width), c.Title, c.About)
 	top := 18.0

@@ -104,8 +104,8 @@ func TestDrawings(t *testing.T) {
 	}
 }
 
-// TestLinesDiffer checks that up to 64 lines are distinguishable, and that a line in several parts has a single entry
-// in the legend.
+// TestLinesDiffer checks that up to 64 lines are distinguishable, and that a line that consists of several parts has a
+// single legend entry.
 func TestLinesDiffer(t *testing.T) {
 	seen := map[string]bool{}
 	for colour := range 8 {

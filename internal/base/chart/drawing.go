@@ -1,6 +1,6 @@
 // Package chart draws all charts of Geobench, for reports, experiments and dashboards. A chart is converted to a
-// Drawing. A Drawing is written as an SVG, which follows the page's light or dark mode, or as a PNG. The same chart
-// always gives the same bytes.
+// Drawing. A Drawing is written as an SVG, which follows the page's light or dark mode, or as a PNG. Equal charts yield
+// identical files.
 package chart
 
 import (
@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// Drawing is the list of shapes and texts of a chart, which can be written as SVG or PNG. Lengths are in CSS pixels; y
+// Drawing is the list of a chart's shapes and texts, which can be written as SVG or PNG. Lengths are in CSS pixels; y
 // grows downwards.
 type Drawing struct {
 	// Title is the name of the drawing for blind readers.
@@ -57,7 +57,7 @@ func (s *Drawing) text(class, anchor string, x, y float64, text string) {
 	s.items = append(s.items, item{class: class, points: []place{{x, y}}, text: text, anchor: anchor})
 }
 
-// style is the appearance of a class, with its colours on a light and on a dark background.
+// style is the appearance of a class, with the colours for a light and for a dark background.
 type style struct {
 	light, dark string
 	// width is the width of a stroke; 0 means a fill.
@@ -65,22 +65,22 @@ type style struct {
 	dash  []float64
 	// opacity is the opacity of a fill; 0 means 1.
 	opacity float64
-	// size is the size of a text; 0 means that it is not a text.
+	// size is the size of a text; 0 for strokes and areas.
 	size float64
 	bold bool
 }
 
-// seriesColours are distinguishable with all kinds of colour vision, and have a contrast of at least 3:1 to their
+// seriesColours are distinguishable with all kinds of colour vision, and have a contrast of at least 3:1 to the
 // background. Lines also differ in their dashes (Class).
 var seriesColours = []struct{ light, dark string }{
 	{"#0068a8", "#5bb8f5"}, {"#c24e00", "#ff9a52"}, {"#00795a", "#3fd0a4"}, {"#a8327d", "#f29fce"},
 	{"#7d5800", "#e6bd4d"}, {"#4a49c4", "#aaa9ff"}, {"#56606e", "#b7c0cc"}, {"#9c1616", "#ff8a8a"},
 }
 
-// Grey is the colour, for Class, of the baseline that other series are compared with.
+// Grey is the number of the colour, for Class, of the baseline with which other series are compared.
 const Grey = 6
 
-// dashes holds the lengths of alternating strokes and gaps.
+// dashes contains, for each style of a line, the lengths of alternating strokes and gaps.
 var dashes = [][]float64{nil, {6, 3}, {2, 3}, {8, 3, 2, 3}, {12, 3}, {4, 2}, {1, 2}, {10, 2, 2, 2, 2, 2}}
 
 // shades is the number of shades of cells.
@@ -92,7 +92,7 @@ const (
 	fontSize              = 13.0
 )
 
-// styles holds the styles of all classes.
+// styles contains the styles of all classes.
 var styles = func() map[string]style {
 	m := map[string]style{
 		"grid":    {light: "#dfe4ea", dark: "#343c48", width: 1},
@@ -120,7 +120,7 @@ var styles = func() map[string]style {
 	return m
 }()
 
-// CSS returns the style sheet of all drawings of a page, for a light or a dark background.
+// CSS returns the style sheet for all drawings of a page, for a light or a dark background.
 func CSS(dark bool) string { return css(dark, func(string) bool { return true }) }
 
 // css returns the styles of the classes for which used returns true, sorted by name.
@@ -170,7 +170,7 @@ func (s *Drawing) SVG(id string) string { return s.svg(id, false) }
 // File returns the drawing as a separate SVG file. id must be unique on a page that includes the file.
 func (s *Drawing) File(id string) string { return s.svg(id, true) }
 
-// svg returns the SVG; if alone is set, it includes styles and a background.
+// svg returns the SVG. If alone is set, the SVG includes styles and a background.
 func (s *Drawing) svg(id string, alone bool) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %s %s" role="img" aria-labelledby="%s-t %s-d"`, num(s.width), num(s.height), id, id)

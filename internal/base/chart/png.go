@@ -18,7 +18,7 @@ import (
 	"golang.org/x/image/vector"
 )
 
-// pngScale is the number of PNG pixels per CSS pixel, for print and for high-resolution screens.
+// pngScale is the number of PNG pixels per CSS pixel. It is greater than 1 for print and for high-resolution screens.
 const pngScale = 2
 
 // PNG returns the drawing as a PNG on a white background.
@@ -37,7 +37,7 @@ func (s *Drawing) PNG() ([]byte, error) {
 		case it.text != "":
 			err = shape.text(it, &st)
 		case it.radius > 0 && st.width > 0:
-			// A stroke along a circle must end at the corner where it started.
+			// A circle's stroke must end where it started.
 			shape.stroke(append(circle(it.points[0], it.radius), it.points[0].plus(it.radius, 0)), st.width)
 		case it.radius > 0:
 			shape.add(circle(it.points[0], it.radius)...)
@@ -100,14 +100,14 @@ func (o *outline) stroke(points []place, width float64) {
 			x, y := (p.y-q.y)/length*width/2, -(p.x-q.x)/length*width/2
 			o.add(q.plus(x, y), p.plus(x, y), p.plus(-x, -y), q.plus(-x, -y))
 		}
-		// Circles round off the corners of the line; its ends stay flat.
+		// Circles round off the corners of the line; its ends remain flat.
 		if i > 0 && i < len(points)-1 {
 			o.add(circle(p, width/2)...)
 		}
 	}
 }
 
-// circle returns a polygon that approximates a circle, with the same orientation as the polygons of stroke.
+// circle returns a polygon that approximates a circle. It has the same orientation as the polygons of stroke.
 func circle(center place, radius float64) []place {
 	const corners = 32
 	var out []place
@@ -118,7 +118,7 @@ func circle(center place, radius float64) []place {
 	return out
 }
 
-// dashed splits a line into its strokes. Without lengths, the line is a single stroke.
+// dashed splits a line into its strokes. If there are no lengths, the line is a single stroke.
 func dashed(points []place, lengths []float64) [][]place {
 	if len(lengths) == 0 {
 		return [][]place{points}
@@ -133,7 +133,7 @@ func dashed(points []place, lengths []float64) [][]place {
 			step := min(left, length-done)
 			done, left = done+step, left-step
 			p := from.plus((to.x-from.x)*done/length, (to.y-from.y)*done/length)
-			// Lengths at even positions are dashes, and the others are gaps.
+			// Lengths at even positions are strokes, and all others are gaps.
 			if at%2 == 0 {
 				part = append(part, p)
 			}
@@ -173,7 +173,7 @@ func (o *outline) text(it *item, st *style) error {
 	if st.bold {
 		face = all[1]
 	}
-	// Load glyphs in the font's own units, which are exact, and scale them here.
+	// Load glyphs in the font's own units, which are exact, and scale them afterwards.
 	var b sfnt.Buffer
 	units := fixed.I(int(face.UnitsPerEm()))
 	scale := st.size / float64(face.UnitsPerEm())
@@ -229,7 +229,7 @@ func contours(segments sfnt.Segments) (out [][]place) {
 			last = at(to[0])
 		case sfnt.SegmentOpQuadTo:
 			from, control, end := last, at(to[0]), at(to[1])
-			// The end point follows below, exactly as in the font.
+			// The end point follows below with the exact coordinates from the font.
 			for i := 1; i < pieces; i++ {
 				t := float64(i) / pieces
 				a, b, c := (1-t)*(1-t), 2*t*(1-t), t*t

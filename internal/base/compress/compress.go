@@ -1,5 +1,5 @@
-// Package compress compresses text to fit into a ConfigMap, which is limited to 1 MiB. It also bounds the size of text
-// that is read from a ConfigMap.
+// Package compress compresses text so that it fits into a ConfigMap, which is limited to 1 MiB. It also limits the size
+// of text that is read from a ConfigMap.
 package compress
 
 import (
@@ -10,12 +10,12 @@ import (
 	"io"
 )
 
-// MaxUnpacked is the maximum size of an unpacked text in bytes. Without a limit, a ConfigMap could expand to a thousand
-// times its size.
+// MaxUnpacked is the maximum size of an unpacked text in bytes. Without a limit, the content of a ConfigMap could
+// expand to a thousand times its size.
 const MaxUnpacked = 32 << 20
 
-// MaxPacked is the maximum size of a packed text in bytes. It leaves room in a ConfigMap for a few small values: the
-// API server limits all values together to 1 MiB.
+// MaxPacked is the maximum size of a packed text in bytes. The API server limits all values of a ConfigMap together to
+// 1 MiB, so this leaves room for a few small values.
 const MaxPacked = 1_000_000
 
 // Text compresses a text with gzip. It returns an error if the text is too long for Unpack.
@@ -37,8 +37,8 @@ func Text(text []byte) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// Unpack returns the text that was passed to Text. If the text is longer than MaxUnpacked, it returns an error instead
-// of a part of the text.
+// Unpack returns the text that was passed to Text. If the text is longer than MaxUnpacked, it returns an error rather
+// than a part of the text.
 func Unpack(b []byte) ([]byte, error) {
 	n, err := UnpackTo(io.Discard, b)
 	if err != nil {
@@ -56,14 +56,14 @@ func UnpackTo(w io.Writer, b []byte) (n int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	// Reading one byte more than allowed reveals a text that is too long.
+	// Read one byte more than allowed, to detect a text that is too long.
 	if n, err = io.Copy(w, io.LimitReader(z, MaxUnpacked+1)); err == nil && n > MaxUnpacked {
 		err = fmt.Errorf("unpacked, it has more than the %d MiB that are read", MaxUnpacked>>20)
 	}
 	return n, err
 }
 
-// JSON compresses a value's JSON with Text.
+// JSON encodes a value as JSON and compresses it with Text.
 func JSON(v any) ([]byte, error) {
 	text, err := json.Marshal(v)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package coverage marks the rare and interesting places of protocols, such as a slow path or an election. The explorer
+// Package coverage marks rare and interesting code paths of protocols, such as a slow path or an election. The explorer
 // reports which marks its scenarios have reached. A test that never elects a second leader passes, but says nothing
 // about elections.
 //
@@ -8,9 +8,9 @@
 //
 //	r.env.Mark(slowPath)
 //
-// The simulator counts the hits of a scenario, except hits that a replay repeats. A node in a process counts nothing. A
-// mark does not change the behaviour of a replica, draws no random numbers and sends nothing. Marks are placed only on
-// code paths that few transactions take.
+// The simulator counts the hits of a scenario, except hits that a replay repeats. A real node counts nothing. A mark
+// does not change the behaviour of a replica, draws no random numbers and sends nothing. Marks are placed only on code
+// paths that few transactions take.
 package coverage
 
 import (
@@ -22,7 +22,7 @@ import (
 
 // Mark is a coverage mark.
 type Mark struct {
-	// Name is the component and the event, such as "janus.slow-path".
+	// Name consists of the component and the event, such as "janus.slow-path".
 	Name string
 	// Doc describes the event in a line.
 	Doc string
@@ -32,7 +32,7 @@ type Mark struct {
 	number int
 }
 
-// Part returns the component in the name: an engine or a building block.
+// Part returns the component in the name, which is an engine or a building block.
 func (p *Mark) Part() string { return p.Name[:strings.IndexByte(p.Name, '.')] }
 
 var (
@@ -73,7 +73,7 @@ type Hits struct{ counts []int64 }
 // Hit counts a hit of p.
 func (h *Hits) Hit(p *Mark) {
 	if h.counts == nil {
-		// All marks are registered by now: registration happens during initialization.
+		// Marks are registered during initialization, so all of them are registered by now.
 		h.counts = make([]int64, len(registry))
 	}
 	h.counts[p.number]++

@@ -84,7 +84,7 @@ func TestMarksAreMarked(t *testing.T) {
 			}
 			delete(marks, string(m[1]))
 		}
-		delete(marks, "p") // a parameter that passes a mark on
+		delete(marks, "p") // name of a parameter that passes a mark on
 		for name := range marks {
 			t.Errorf("%s: %s is marked and is no mark", path, name)
 		}

@@ -12,7 +12,7 @@ import (
 type Congestion string
 
 const (
-	// CongestionOpen: the window is always open, so loss costs time but does not reduce the rate.
+	// CongestionOpen: the window is always open, so loss delays data but does not reduce the rate.
 	CongestionOpen Congestion = ""
 	// CongestionReno halves the window after a loss, and adds a segment per round trip (RFC 5681).
 	CongestionReno Congestion = "Reno"
@@ -25,60 +25,62 @@ const (
 	initialWindow = 10
 	// leastWindow is the minimum window after loss recovery, in segments.
 	leastWindow = 2
-	// MaxWindowBytes is the maximum window in bytes: the share of its default receive buffer (6 MiB) that Linux
+	// MaxWindowBytes is the maximum window in bytes. It is the part of the default receive buffer (6 MiB) that Linux
 	// advertises.
 	MaxWindowBytes = 3 << 20
-	// probeSlack is the time that Linux adds to two round trips before it probes for a lost tail of several segments.
+	// probeSlack is the time that Linux adds to two round trips before it sends a probe for a lost tail of several
+	// segments.
 	probeSlack = 2 * time.Millisecond
 	// tick is a jiffy of a Linux kernel with a 250 Hz clock, the default of common distributions.
 	tick = 4 * time.Millisecond
 
-	// Constants of RFC 9438, section 5. The window grows by cubicC segments per second cubed, and a loss reduces it to the
-	// share cubicBeta. With cubicAlpha segments per round trip, it grows as fast as with Reno.
+	// Constants of RFC 9438, section 5. cubicC is the growth of the window, in segments per second cubed. cubicBeta is the
+	// share of the window that remains after a loss. With a growth of cubicAlpha segments per round trip, the window grows
+	// as fast as with Reno.
 	cubicC     = 0.4
 	cubicBeta  = 0.7
 	cubicAlpha = 3 * (1 - cubicBeta) / (1 + cubicBeta)
 )
 
 // window models the sender of a TCP connection in Linux: slow start, Reno or CUBIC, a probe for a lost tail, and
-// timeouts that double. It detects losses from the acknowledgement times of segments that were sent later (RACK, RFC
-// 8985).
+// timeouts that double. The sender detects a loss when segments that it sent later are acknowledged (RACK, RFC 8985).
 //
-// The model computes the fate of a segment when it is sent. It assumes that later segments follow at the same rate as
-// earlier segments. A frame that waits for the window enters the link when the window opens.
+// The model computes the fate of a segment when the segment is sent, and assumes that later segments follow at the same
+// rate as earlier segments. A frame that waits for the window enters the link when the window opens.
 type window struct {
 	congestion Congestion
-	size       float64 // in segments
+	size       float64 // size of the window in segments
 	threshold  float64 // threshold of slow start, in segments
 	flight     int     // number of segments sent and not acknowledged
 	events     events
 	sent       time.Duration // when the last segment entered the link
 	gap        time.Duration // time between the last two different entry times; -1 if there is none
-	blocked    time.Duration // when a segment last waited for the window
+	blocked    time.Duration // when a segment last had to wait for the window
 	most       [2]int        // maximum number of segments in flight in the last and in the current round trip
 	round      time.Duration // start of the current round trip
 	reduced    time.Duration // when the window was last reduced
-	recovered  time.Duration // = when the loss at that time is repaired
+	recovered  time.Duration // when the loss that caused this reduction is repaired
 
-	// CUBIC: the curve starts at epoch (-1 if it has not started), and is flat k seconds later, at origin segments.
+	// The curve of CUBIC starts at epoch (-1 if it has not started). k seconds later it is flat, at origin segments.
 	epoch  time.Duration
 	k      float64
 	origin float64
 	last   float64 // window at the last loss
-	reno   float64 // the window that Reno would have
-	// step is the growth per acknowledged segment, from the last CUBIC update. looked is the time of that update, and
-	// lookedSize the window at that time, in whole segments.
+	reno   float64 // the window that Reno would have at this time
+	// step is the growth per acknowledged segment, computed at the last CUBIC update. looked is the time of that update,
+	// and lookedSize the window at that time, in whole segments.
 	step       float64
 	looked     time.Duration
 	lookedSize int
 
-	// tail is the last segment while it waits for the window. Frames that are sent in the meantime fill it.
+	// tail is the last segment while it waits for the window. Frames that are sent in the meantime are added to it until
+	// it is full.
 	tail struct {
 		room   int
 		leaves time.Duration
 	}
-	// free is the time at which the last segment leaves the link. queue holds the times at which segments enter and leave
-	// the link, for segments that may still be in it.
+	// free is the time at which the last segment leaves the link. queue contains the times at which segments enter and
+	// leave the link, for all segments that may still be in it.
 	free  time.Duration
 	queue []passage
 }
@@ -89,7 +91,7 @@ func newWindow(c Congestion) *window {
 	return &window{congestion: c, size: initialWindow, threshold: math.Inf(1), sent: -1, gap: -1, blocked: math.MinInt64 / 2, reduced: -1, recovered: -1, epoch: -1}
 }
 
-// event is the acknowledgement of a segment, or the detection of the loss of a segment that entered the link at left.
+// event is the acknowledgement of a segment that entered the link at left, or the detection of its loss.
 type event struct {
 	at, left time.Duration
 	kind     eventKind
@@ -99,11 +101,11 @@ type eventKind uint8
 
 const (
 	acknowledged eventKind = iota
-	lost                   // = the loss of a segment was detected
+	lost                   // the loss of the segment was detected
 	timedOut
 )
 
-// events is a heap by time, because a repaired segment is acknowledged after segments that were sent later.
+// events is a heap ordered by time, because a repaired segment is acknowledged after segments that were sent later.
 type events []event
 
 func (e events) Len() int           { return len(e) }
@@ -117,7 +119,8 @@ func (e *events) Pop() any {
 	return x
 }
 
-// send sends a frame. It returns the time when the frame arrives, and the time when its last segment enters the link.
+// send sends a frame. It returns the time when the whole frame has arrived, and the time when its last segment enters
+// the link.
 func (w *window) send(p *Path, now time.Duration, size int, rng *rand.Rand) (arrival, left time.Duration) {
 	w.forget(now)
 	for size = max(size, 1); size > 0; {
@@ -148,7 +151,7 @@ func (w *window) send(p *Path, now time.Duration, size int, rng *rand.Rand) (arr
 	return arrival, w.sent
 }
 
-// enter returns the time when the next segment enters the link, which requires an open window.
+// enter returns the time when the next segment enters the link. The segment waits until the window is open.
 func (w *window) enter(p *Path, now time.Duration) time.Duration {
 	t := max(now, w.sent)
 	w.until(p, t)
@@ -156,7 +159,7 @@ func (w *window) enter(p *Path, now time.Duration) time.Duration {
 	if w.flight == 0 && w.sent >= 0 && t-w.sent > p.rto {
 		w.restart(t-w.sent, p.rto)
 	}
-	// The next event may be an acknowledgement, which reduces the segments in flight.
+	// The next event may be an acknowledgement, which leaves fewer segments in flight.
 	for w.flight >= int(w.size) {
 		t = max(t, w.events[0].at)
 		w.until(p, t)
@@ -178,7 +181,7 @@ func (w *window) enter(p *Path, now time.Duration) time.Duration {
 	return t
 }
 
-// leave returns the time when a segment that enters the link leaves it.
+// leave returns the time when a segment that enters the link at enters leaves it.
 func (w *window) leave(p *Path, enters time.Duration, size int) time.Duration {
 	if p.link.BandwidthMbps == 0 {
 		return enters
@@ -201,7 +204,7 @@ func (w *window) pass(p *Path, now time.Duration, size int) time.Duration {
 	return leaves + p.transmission(size, 1)
 }
 
-// forget drops segments that have left the link, once they make up more than half of the queue.
+// forget drops segments that have left the link, if they make up more than half of the queue.
 func (w *window) forget(now time.Duration) {
 	n := sort.Search(len(w.queue), func(i int) bool { return w.queue[i].leaves > now })
 	if 2*n > len(w.queue) {
@@ -209,8 +212,9 @@ func (w *window) forget(now time.Duration) {
 	}
 }
 
-// repair returns the arrival time of a lost segment after its retransmission. The segment entered the link at enters;
-// if it is not lost, a transmission takes trip. following is the number of later segments of its frame.
+// repair returns the arrival time of a lost segment after its retransmission. The segment entered the link at enters.
+// trip is the time that a segment takes to arrive if it is not lost. following is the number of later segments of the
+// same frame.
 func (w *window) repair(p *Path, enters, trip time.Duration, following int, rng *rand.Rand) time.Duration {
 	rtt := trip + p.back
 	// behind is the number of segments that follow within a round trip, and gap the time between them. The model assumes
@@ -230,15 +234,15 @@ func (w *window) repair(p *Path, enters, trip time.Duration, following int, rng 
 	case behind > 0 && gap > 0:
 		at = enters + rtt + max(gap, reordering)
 	case behind > 0:
-		// Each acknowledgement releases another segment, until three acknowledgements have arrived.
+		// Each acknowledgement allows the sender to send another segment, until three acknowledgements have arrived.
 		at = enters + rtt + min(reordering, rtt*time.Duration((dupAcks-1)/behind))
 	default:
 		timer := p.rto
 		if w.flight > 1 {
 			timer = min(2*rtt+probeSlack, p.rto)
 		}
-		// Alternatively, the next segment reveals the loss. The model assumes that this segment follows after the same gap as
-		// between the previous two segments.
+		// Alternatively, the next segment reveals the loss. The model assumes that it follows after the same gap as between
+		// the previous two segments.
 		if w.gap >= 0 && w.flight < int(w.size) && max(w.gap, reordering)+rtt < timer {
 			behind, gap = 1, max(w.gap, reordering)
 			timer = rtt + gap
@@ -259,11 +263,11 @@ func (w *window) repair(p *Path, enters, trip time.Duration, following int, rng 
 	return at + trip
 }
 
-// overtaking returns the reordering window: the time that the sender waits before it assumes that an overtaken segment
-// is lost. It is also the shortest gap that the model assumes before the next segment.
+// overtaking returns the reordering window: how long the sender waits before it assumes that an overtaken segment is
+// lost. The model also uses this as the minimum gap before the next segment.
 func overtaking(rtt time.Duration) time.Duration { return rtt/4 + probeSlack }
 
-// told reports whether the acknowledgement of a later segment reveals the loss of a retransmission.
+// told reports whether an acknowledgement of a later segment reveals that a retransmission was lost.
 func (w *window) told(p *Path, behind int, rng *rand.Rand) bool {
 	for range min(behind, int(w.size*w.keeps())-1) {
 		if !p.lossAgain(rng) {
@@ -284,8 +288,7 @@ func (w *window) until(p *Path, t time.Duration) {
 		case e.kind == timedOut:
 			w.reduce(e.at, 0)
 			w.size = 1
-		// Segments sent before the last reduction were lost in the same congestion event, which reduces the window only
-		// once.
+		// Segments sent before the last reduction were lost in the same congestion event, which reduces the window only once.
 		case e.left > w.reduced:
 			w.reduce(e.at, p.rtt)
 		}
@@ -315,9 +318,9 @@ func (w *window) grow(p *Path, at time.Duration) {
 	w.size = min(w.size, float64(MaxWindowBytes/SegmentBytes))
 }
 
-// cubic returns the growth of the window per acknowledged segment. Linux updates its curve only once the window has
-// grown by a segment, or more than a tick after the last update. So if losses are more frequent than ticks, as on a
-// short round trip, the window does not recover in between.
+// cubic returns the growth of the window per acknowledged segment. Linux updates its curve only when the window has
+// grown by a whole segment, or more than a tick after the last update. So if losses are more frequent than ticks, as
+// with a short round trip, the window does not recover in between.
 func (w *window) cubic(p *Path, at time.Duration) float64 {
 	begins := w.epoch < 0
 	if begins {
@@ -352,12 +355,12 @@ func (w *window) silence(until time.Duration) {
 	heap.Push(&w.events, event{at: until, kind: timedOut})
 }
 
-// reduce reduces the window at time at, because a loss is taken for congestion. repair is the time until the loss is
-// repaired.
+// reduce reduces the window at time at, because the sender interprets a loss as congestion. repair is the time that the
+// repair of the loss takes.
 func (w *window) reduce(at, repair time.Duration) {
 	last := w.size
 	if last < w.last {
-		// Fast convergence: a window that has not regained its size at the previous loss leaves room for other connections
+		// Fast convergence: if the window has not regained its size at the previous loss, leave room for other connections.
 		last *= (1 + cubicBeta) / 2
 	}
 	w.last, w.epoch = last, -1
@@ -366,8 +369,8 @@ func (w *window) reduce(at, repair time.Duration) {
 	w.reduced, w.recovered = at, at+repair
 }
 
-// restart halves the window for each timeout of an idle period, after which the state of the path is unknown (RFC
-// 2861).
+// restart halves the window for each timeout in an idle period, because the state of the path is unknown afterwards
+// (RFC 2861).
 func (w *window) restart(idle, rto time.Duration) {
 	w.threshold = max(w.threshold, 0.75*w.size)
 	for ; idle > rto && w.size > initialWindow; idle -= rto {

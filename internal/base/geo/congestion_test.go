@@ -17,7 +17,7 @@ func rate(l Link, bytes int) float64 {
 }
 
 // TestRateUnderLoss compares rates with the published rates of Reno (Mathis et al. 1997: sqrt(3/2) / sqrt(loss)
-// segments per round trip), and with rates of Linux 6.18 over a sidecar that delays and loses packets
+// segments per round trip). It also compares them with rates of Linux 6.18 over a sidecar that delays and loses packets
 // (BenchmarkTCPUnderLoss).
 func TestRateUnderLoss(t *testing.T) {
 	const us = time.Microsecond
@@ -47,8 +47,8 @@ func TestRateUnderLoss(t *testing.T) {
 	}
 }
 
-// TestSlowStart checks that ten segments leave in the first round trip and twice as many in each further round trip.
-// After a long pause, the connection starts with ten segments again.
+// TestSlowStart checks that ten segments leave in the first round trip, and twice as many in each further round trip.
+// After a long pause, the connection again starts with ten segments.
 func TestSlowStart(t *testing.T) {
 	l := Link{Delay: 50 * ms, Congestion: CongestionCubic}
 	p, r := NewPath(l, l), rng(1)
@@ -78,7 +78,8 @@ func TestSlowStart(t *testing.T) {
 	}
 }
 
-// TestLateSegments checks the delay that a single lost segment causes, which depends on the segments that follow it.
+// TestLateSegments checks the delay that the loss of a single segment causes. The delay depends on the segments that
+// follow.
 func TestLateSegments(t *testing.T) {
 	const rtt = 20 * ms
 	for name, tc := range map[string]struct {
@@ -117,12 +118,12 @@ func TestLateSegments(t *testing.T) {
 	}
 }
 
-// TestSmallFramesShareSegments checks that frames that wait for the window leave in full segments.
+// TestSmallFramesShareSegments checks that frames that have to wait for the window leave in full segments.
 func TestSmallFramesShareSegments(t *testing.T) {
 	l := Link{Delay: 50 * ms, Congestion: CongestionReno}
 	p, r := NewPath(l, l), rng(1)
 	var last time.Duration
-	for range 10 + 10*SegmentBytes/100 { // the first ten leave immediately, each in a separate segment
+	for range 10 + 10*SegmentBytes/100 { // the first ten leave immediately, each in its own segment
 		last, _ = p.Send(0, 100, r)
 	}
 	if last != 150*ms {

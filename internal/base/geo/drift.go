@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// Wander is jitter without reordering. Every max(10 ms, 5 standard deviations) it draws a deviation from the mean
-// delay, uniformly and with mean 0, and interpolates linearly in between. The deviation never falls faster than time
-// passes. The zero Wander has no deviation.
+// Wander is jitter without reordering. It draws deviations from the mean delay, uniformly and with mean 0, at intervals
+// of max(10 ms, 5 standard deviations), and interpolates linearly between them. The deviation never falls faster than
+// time passes. The zero Wander has no deviation.
 type Wander struct {
 	amplitude float64 // in nanoseconds
 	interval  time.Duration
-	slot      int64 // = index of the interval between from and to; -1 for none yet
+	slot      int64 // index of the interval between from and to; -1 for none yet
 	from, to  float64
 }
 
-// widest is the maximum deviation, in standard deviations. A straight line between two independent draws has 2/3 of
-// their variance, averaged over the line. A uniform draw from [-w, w] has the variance w^2 / 3. Hence w = sqrt(3/2)
+// widest is the maximum deviation, in standard deviations. Averaged over time, a straight line between two independent
+// draws has 2/3 of the variance of a draw. A uniform draw from [-w, w] has the variance w^2 / 3. Hence w = sqrt(3/2)
 // sqrt(3) jitter.
 const widest = 1.5 * math.Sqrt2
 
@@ -36,7 +36,7 @@ func NewWander(delay, jitter time.Duration) Wander {
 	}
 }
 
-// At returns the deviation at time now. Times count from any fixed origin and must not decrease.
+// At returns the deviation at time now. now is measured from any fixed origin and must not decrease.
 func (w *Wander) At(now time.Duration, rng *rand.Rand) time.Duration {
 	if w.amplitude == 0 {
 		return 0

@@ -13,19 +13,19 @@ type Cell struct {
 	Partition int    `json:"partition"`
 }
 
-// Layout defines which nodes store which rows. The rows are split into shards, and a group of nodes stores each shard.
-// Rows that are everywhere (txn.Key.Everywhere) belong to no shard. Four kinds of layouts exist:
+// Layout defines which nodes store which rows. The rows are divided into shards, and a group of nodes stores each
+// shard. Rows that are everywhere (txn.Key.Everywhere) belong to no shard. Four kinds of layouts exist:
 //
-//   - Full: a shard is a partition, regardless of its rows' homes. Every region stores all shards, each as often as a
-//     partition has replicas.
-//   - HomeOnly: a shard is a cell, stored only in its home region, as often as a partition has replicas.
+//   - Full: a shard is a partition, with the rows of all homes. Every region stores all shards; the number of replicas
+//     of a shard in a region is that of the partition.
+//   - HomeOnly: a shard is a cell, stored only in its home region, with the number of replicas of the partition.
 //   - Placed: a shard is a cell, stored by the nodes that Topology.Groups specifies.
-//   - Whole: all rows are in the same shard, for databases that do not expose how they split them.
+//   - Whole: all rows are in the same shard, for databases that do not show how they distribute rows.
 //
 // A copy is a set of nodes that together store every row once: the first members of all groups are copy 0, and so on.
 type Layout struct {
 	Topology *Topology
-	// ByHome is set if a shard is a cell instead of a whole partition.
+	// ByHome is set if each shard is a cell rather than a whole partition.
 	ByHome bool
 	whole  bool // all rows are in the same shard
 	groups []Group
@@ -35,9 +35,9 @@ type Layout struct {
 
 // Group is the nodes that store a shard.
 type Group struct {
-	// Members are in the order of copies.
+	// Members lists the nodes of the group. Members[i] belongs to copy i.
 	Members []NodeID
-	// Leader is the first leader, if the engine has leaders.
+	// Leader is the leader at the start, if the engine has leaders.
 	Leader NodeID
 }
 
@@ -68,8 +68,8 @@ func (t *Topology) Full() Layout {
 	return l
 }
 
-// HomeOnly returns the layout with rows only in their home regions. With a single replica per partition, each row has a
-// single copy: every cell has a group of one member.
+// HomeOnly returns the layout in which rows are stored only in their home regions. With a single replica per partition,
+// each row has a single copy, because every cell has a group of one member.
 func (t *Topology) HomeOnly() Layout {
 	l := Layout{Topology: t, ByHome: true, placement: t.Placement()}
 	for r := range l.placement.Regions {
@@ -81,8 +81,8 @@ func (t *Topology) HomeOnly() Layout {
 	return l
 }
 
-// Placed returns the layout that t.Groups specifies. A cell without a group gets the members of its partition in all
-// regions, with the leader in the cell's home. Groups must be valid: see Validate.
+// Placed returns the layout that t.Groups specifies. If a cell has no group, the members of its partition in all
+// regions store it, and the leader is in the cell's home. Groups must be valid: see Validate.
 func (t *Topology) Placed() Layout {
 	l := Layout{Topology: t, ByHome: true, placement: t.Placement()}
 	for r := range l.placement.Regions {
@@ -131,7 +131,7 @@ func (l *Layout) Shard(k txn.Key) int {
 		return 0
 	}
 	if l.ByHome {
-		// This is the order of the groups in HomeOnly and Placed.
+		// HomeOnly and Placed create the groups in this order.
 		return int(l.placement.Home(k))*l.Topology.Partitions + l.placement.Partition(k)
 	}
 	return l.placement.Partition(k)
@@ -148,7 +148,7 @@ func (l *Layout) Cells(shard int) []Cell {
 	var cells []Cell
 	for r := range l.placement.Regions {
 		for p := range l.Topology.Partitions {
-			// In the layout Full, a shard has the rows of a partition from all homes.
+			// In the layout Full, a shard contains the rows of a partition from all homes.
 			if l.whole || p == shard {
 				cells = append(cells, Cell{Region(r), p})
 			}
@@ -177,8 +177,8 @@ func (l *Layout) member(shard int, n NodeID) int {
 	return -1
 }
 
-// ShardOf returns the shard that node n stores. The layout must not be Placed; in all other layouts a node stores a
-// single shard.
+// ShardOf returns the shard that node n stores. The layout must not be Placed: in all other layouts, a node stores
+// exactly one shard.
 func (l *Layout) ShardOf(n NodeID) int {
 	if l.whole {
 		return 0
@@ -195,8 +195,8 @@ func (l *Layout) Holds(n NodeID, k txn.Key) bool {
 	return k.Everywhere() || l.member(l.Shard(k), n) >= 0
 }
 
-// Copies returns the number of copies: the size of the smallest group. Further members of larger groups store
-// additional replicas of their shard only.
+// Copies returns the number of copies, which is the size of the smallest group. Further members of larger groups belong
+// to no copy.
 func (l *Layout) Copies() int {
 	n := len(l.groups[0].Members)
 	for i := range l.groups {
@@ -216,7 +216,7 @@ func (l *Layout) CopyOf(n NodeID) int { return l.member(l.ShardOf(n), n) }
 // Node returns the node that stores a shard in a copy.
 func (l *Layout) Node(copyNumber, shard int) NodeID { return l.groups[shard].Members[copyNumber] }
 
-// ShardName returns a shard's name for people: "partition 0", or "eu/0" for a cell.
+// ShardName returns a shard's name for display: "partition 0", or "eu/0" for a cell.
 func (l *Layout) ShardName(shard int) string {
 	if l.whole {
 		return "all rows"

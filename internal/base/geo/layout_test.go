@@ -9,8 +9,8 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// TestLayout checks that exactly one node of every copy stores a row, and that Node returns it. With home-only
-// replication this node is in the row's home.
+// TestLayout checks that in every copy, exactly one node stores a row, and that Node returns this node. With home-only
+// replication, the node is in the home of the row.
 func TestLayout(t *testing.T) {
 	top := &Topology{Regions: []string{"a", "b", "c"}, Partitions: 2, Replicas: 2}
 	for _, homeOnly := range []bool{false, true} {
@@ -45,7 +45,8 @@ func TestLayout(t *testing.T) {
 	}
 }
 
-// With one replica per partition, a home-only layout has one copy of each row, in a group of one member for each cell.
+// With one replica per partition, a home-only layout has one copy of each row. The group of each cell has a single
+// member.
 func TestOneCopy(t *testing.T) {
 	top := &Topology{Regions: []string{"a", "b", "c"}, Partitions: 2, Replicas: 1}
 	l := top.HomeOnly()
@@ -60,8 +61,8 @@ func TestOneCopy(t *testing.T) {
 	}
 }
 
-// TestPlaced checks that groups are in the regions that the topology specifies, the leader's region first. Cells
-// without a group have members in every region and their leader in the home.
+// TestPlaced checks that groups are in the regions that the topology specifies, with the leader's region first. Cells
+// without a group have members in every region, and their leader in the home.
 func TestPlaced(t *testing.T) {
 	top := &Topology{Regions: []string{"a", "b", "c"}, Partitions: 2, Replicas: 2, Links: make([][]Link, 3)}
 	for i := range top.Links {

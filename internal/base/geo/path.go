@@ -12,41 +12,48 @@ const (
 	SegmentBytes = 1460
 	// HeaderBytes is the size of a segment's headers on the wire: Ethernet 14, IPv4 20, TCP 20.
 	HeaderBytes = 54
-	// MinRTO is the minimum retransmission timeout. RFC 6298 specifies 1 s; Linux, on which databases run, uses 200 ms.
+	// MinRTO is the minimum retransmission timeout. RFC 6298 specifies 1 s, but Linux uses 200 ms, and databases run on
+	// Linux.
 	MinRTO = 200 * time.Millisecond
 	// MaxRTO bounds the doubling of the retransmission timeout (RFC 6298, section 2.5).
 	MaxRTO = 60 * time.Second
 )
 
-// never is the arrival time of data on a link that loses everything.
+// never is the arrival time of data on a link that loses all data.
 const never = time.Duration(math.MaxInt64 / 4)
 
 // dupAcks is the number of later segments that must arrive before a sender assumes a loss (RFC 5681, section 3.2).
 const dupAcks = 3
 
-// Path is a direction of a TCP connection over a Link: it computes when a frame that is sent now arrives. The simulator
-// and the real-time driver both use it, so a link has the same meaning in both. It is not safe for concurrent use.
+// Path is one direction of a TCP connection over a Link. It computes when a frame that is sent now arrives. The
+// simulator and the real-time driver both use it, so a link has the same meaning in both. It is not safe for concurrent
+// use.
 //
 // Order. Frames always arrive in the order in which they were sent.
 //
 // Delay and jitter. A frame arrives Link.Delay after it left, plus a deviation. Every max(10 ms, 5 Jitter) a new
 // deviation is drawn, uniformly and with mean 0; in between it is interpolated linearly. Over time its standard
-// deviation is Link.Jitter, and it stays within 2.13 Jitter, so the mean and the median delay are as declared. The
-// deviation never falls faster than time passes, so jitter alone never makes a frame wait for an earlier frame.
-// Independent deviations per frame would do so, and would raise the mean of a busy connection. Jitter is limited to
-// Delay / 2.13, so that no frame arrives before it was sent.
+// deviation is Link.Jitter, and it stays within 2.13 Jitter, so the mean and the median delay are as declared. Jitter
+// is limited to Delay / 2.13, so that no frame arrives before it was sent.
+//
+// The deviation never falls faster than time passes, so jitter alone never makes a frame wait for an earlier frame.
+// Independent deviations per frame would do so, and would raise the mean of a busy connection.
 //
 // Bandwidth. Frames leave in sequence. Each takes (bytes + HeaderBytes per segment) x 8 / BandwidthMbps microseconds.
 // The queue in front of the link is unbounded.
 //
-// Loss. Every segment and every retransmission is lost with probability LossPPM / 10^6. The sender detects a loss one
-// round trip after the segment left if at least three more segments follow it (fast retransmit, RFC 5681). The model
-// counts the later segments of the same frame, plus as many segments as the connection sent during the previous round
-// trip. A busy connection is likely to stay busy. If there are fewer than three, the next segment reveals the loss
-// (RACK, RFC 8985). The model assumes that this segment follows after the same gap as between the last two frames. The
-// next retransmission waits for the timeout in three cases. The next segment would follow no earlier than the timeout,
-// no gap is known yet, or a retransmission is lost. The timeout starts at max(MinRTO, RTT + 4 RTTVAR) and doubles each
-// time (RFC 6298). All data sent later waits: head-of-line blocking.
+// Loss. Every segment and every retransmission is lost with probability LossPPM / 10^6. All data sent later waits until
+// the loss is repaired (head-of-line blocking).
+//
+// The sender detects a loss one round trip after the segment left if at least three more segments follow it (fast
+// retransmit, RFC 5681). The model counts the later segments of the same frame, plus the number of segments that the
+// connection sent during the previous round trip: a busy connection is likely to stay busy. If there are fewer than
+// three, the next segment reveals the loss (RACK, RFC 8985). The model assumes that this segment follows after the same
+// gap as between the last two frames.
+//
+// In three cases, the retransmission waits for the timeout: the next segment would not follow before the timeout, no
+// gap is known yet, or a retransmission is lost. The timeout starts at max(MinRTO, RTT + 4 RTTVAR) and doubles each
+// time (RFC 6298).
 //
 // If Link.Congestion is CongestionOpen, the model omits slow start and congestion control: it assumes that the window
 // of a long-lived connection is open. Otherwise the type window models both: a loss reduces the window and thereby the
@@ -57,13 +64,13 @@ const dupAcks = 3
 // connection as single packets (Datagram). They queue for the bandwidth and take the delay like any segment, but they
 // do not wait for earlier segments to arrive. A lost probe is not sent again.
 //
-// Cuts. While a path is cut, Send refuses frames; the driver keeps them. After Heal the connection resumes at its next
-// retransmission. Its timeouts have doubled since the first frame was refused.
+// Cuts. While a path is cut, Send refuses frames, and the driver keeps them. After Heal the connection resumes at its
+// next retransmission. Its timeouts have doubled since the first frame was refused.
 //
-// Changes. Change replaces the link of a path in use. Frames that have left the sender arrive at their old times.
-// Frames sent after the change use the new link, but do not overtake earlier frames. After a change, the path refuses
-// frames while its queue is longer than MaxQueue. Otherwise a link that regains its bandwidth would drain a queue at
-// the old rate.
+// Changes. Change replaces the link of a path in use. Frames that have left the sender arrive at the times computed
+// before. Frames sent after the change use the new link, but do not overtake earlier frames. After a change, the path
+// refuses frames while its queue is longer than MaxQueue. Otherwise a link that regains its bandwidth would still drain
+// a long queue at the old rate.
 type Path struct {
 	link Link
 	back time.Duration // delay of acknowledgements
@@ -83,14 +90,14 @@ type Path struct {
 	sent     time.Duration // departure time of the last frame; -1 for none
 	gap      time.Duration // time between the last two frames; -1 for none
 
-	changed bool // the queue is bounded
+	changed bool // after a change, which bounds the queue
 
 	cut     bool
-	refused time.Duration // time when the first frame was refused; -1 for none
+	refused time.Duration // time when the first frame of a cut was refused; -1 for none
 	resume  time.Duration // time when the connection resumes after a Heal
 }
 
-// NewPath returns the path of a new connection over link; acknowledgements take the link back.
+// NewPath returns the path of a new connection over link. Acknowledgements travel over the link back.
 func NewPath(link, back Link) *Path {
 	p := &Path{refused: -1, sent: -1, gap: -1}
 	p.set(link, back)
@@ -100,27 +107,27 @@ func NewPath(link, back Link) *Path {
 func (p *Path) set(link, back Link) {
 	p.link, p.back, p.rtt, p.lossless = link, back.Delay, link.Delay+back.Delay, -1
 	p.wander = NewWander(link.Delay, link.Jitter)
-	// RTTVAR is a mean deviation: for a normal distribution sqrt(2/pi) times the standard deviation, of both directions
-	// together.
+	// RTTVAR is a mean deviation. For a normal distribution it is sqrt(2/pi) times the standard deviation, here of both
+	// directions together.
 	rttvar := time.Duration(math.Sqrt(2/math.Pi) * math.Hypot(float64(link.Jitter), float64(back.Jitter)))
 	if p.rto = max(MinRTO, p.rtt+4*rttvar); link.Congestion == CongestionOpen {
 		p.tcp = nil
 		return
 	}
 	p.rto = p.rtt + max(MinRTO, 4*rttvar)
-	// A change of delay or loss does not reset the window of a running connection.
+	// A change of the delay or the loss does not reset the window of an open connection.
 	if p.tcp == nil || p.tcp.congestion != link.Congestion {
 		p.tcp = newWindow(link.Congestion)
 	}
 }
 
-// MaxQueue is the maximum time that a frame waits in front of a link after a change of its path. The driver keeps the
-// frames of a longer queue.
+// MaxQueue is the maximum time that a frame waits in front of a link after a change of its path. The driver keeps
+// frames that would wait longer.
 const MaxQueue = 10 * time.Millisecond
 
 // Change replaces the path's links with link and back.
 func (p *Path) Change(link, back Link) {
-	// Applying the same links again must not bound the queue.
+	// Applying the same links again is not a change, so do not bound the queue.
 	if link == p.link && p.rtt == link.Delay+back.Delay {
 		return
 	}
@@ -131,9 +138,9 @@ func (p *Path) Change(link, back Link) {
 // Link returns the path's link.
 func (p *Path) Link() Link { return p.link }
 
-// Send sends a frame of size bytes and returns its arrival time. now counts from any fixed instant and must not
-// decrease. If the path is cut, is silent after a heal, or has a full queue, ok is false. The driver then keeps the
-// frame, in order, and sends it again once the path is Ready.
+// Send sends a frame of size bytes and returns its arrival time. now is measured from any fixed instant and must not
+// decrease. ok is false if the path is cut, is silent after a heal, or has a full queue. In that case the driver keeps
+// the frame, in order, and sends it again once the path is Ready.
 func (p *Path) Send(now time.Duration, size int, rng *rand.Rand) (arrival time.Duration, ok bool) {
 	if p.Silent(now) {
 		if p.refused < 0 {
@@ -163,8 +170,8 @@ func (p *Path) Send(now time.Duration, size int, rng *rand.Rand) (arrival time.D
 	return arrival, true
 }
 
-// Datagram sends a packet of size bytes, at most a segment, outside the connection. Datagrams arrive in order. If the
-// datagram is lost, on a lossy link or because of a cut, ok is false. A lost datagram is not sent again.
+// Datagram sends a packet of size bytes, at most a segment, outside the connection. Datagrams arrive in order. ok is
+// false if the datagram is lost, because the link loses packets or is cut. A lost datagram is not sent again.
 func (p *Path) Datagram(now time.Duration, size int, rng *rand.Rand) (arrival time.Duration, ok bool) {
 	if p.Silent(now) || p.link.LossPPM > 0 && rng.Int64N(1e6) < p.link.LossPPM {
 		return 0, false
@@ -223,11 +230,11 @@ func (p *Path) Ready(now time.Duration) (at time.Duration, ok bool) {
 	return at, !p.cut
 }
 
-// Cut cuts the path. Frames that have been sent still arrive: the cut is at the sender's end.
+// Cut cuts the path at the sender's end, so frames that have been sent still arrive.
 func (p *Path) Cut() { p.cut = true }
 
-// Heal reverts Cut and returns the time when the connection resumes. This is now if no frame was refused, otherwise the
-// first retransmission of that frame at or after now.
+// Heal reverts Cut and returns the time when the connection resumes. If no frame was refused, this is now. Otherwise it
+// is the time of the first retransmission of the refused frame at or after now.
 func (p *Path) Heal(now time.Duration) time.Duration {
 	if !p.cut {
 		return max(now, p.resume)
@@ -278,7 +285,7 @@ func (p *Path) recovery(depart time.Duration, segments int64, rng *rand.Rand) ti
 		// Enough segments follow, in this frame or at the connection's recent rate, to detect the loss after a round trip.
 		case segments-at+p.recent[0] >= dupAcks:
 			w = p.rtt
-		// The next segment reveals the loss before the timeout.
+		// The next segment reveals the loss before the timeout expires.
 		case p.gap >= 0 && next < rto:
 			w = next
 		default:
@@ -287,7 +294,7 @@ func (p *Path) recovery(depart time.Duration, segments int64, rng *rand.Rand) ti
 		for rng.Int64N(1e6) < p.link.LossPPM {
 			w, rto = w+rto, min(2*rto, MaxRTO)
 		}
-		// Losses of one frame are repaired in parallel; the longest repair delays the frame.
+		// Losses in a frame are repaired in parallel, so the longest repair determines the delay of the frame.
 		wait = max(wait, w)
 		segments, at = segments-at, 0
 	}
@@ -295,8 +302,8 @@ func (p *Path) recovery(depart time.Duration, segments int64, rng *rand.Rand) ti
 	return wait
 }
 
-// nextLoss draws the number of segments that arrive before the next loss. The distribution is geometric, so a lossy
-// link costs a draw per loss instead of a draw per segment.
+// nextLoss draws the number of segments that arrive before the next loss. The distribution is geometric, so the number
+// of draws is that of losses, not of segments.
 func (p *Path) nextLoss(rng *rand.Rand) int64 {
 	u := 1 - rng.Float64() // (0, 1]
 	n := math.Log(u) / math.Log1p(-float64(p.link.LossPPM)/1e6)

@@ -55,7 +55,7 @@ func TestPathTimes(t *testing.T) {
 func TestPathDatagrams(t *testing.T) {
 	for name, tc := range map[string]struct {
 		link Link
-		// A datagram is sent right after a frame of frame bytes.
+		// The test sends a datagram right after a frame of frame bytes.
 		frame     int
 		late      time.Duration
 		lostShare float64
@@ -97,8 +97,8 @@ func TestPathDatagrams(t *testing.T) {
 	}
 }
 
-// TestPathJitter checks that the mean, median and standard deviation of the delay are as declared at any rate. Frames
-// stay in order.
+// TestPathJitter checks that the mean, the median and the standard deviation of the delay are as declared, at any rate
+// of frames. Frames stay in order.
 func TestPathJitter(t *testing.T) {
 	for name, tc := range map[string]struct {
 		link  Link
@@ -155,9 +155,9 @@ func TestPathJitterNeverPrecedesTheSender(t *testing.T) {
 	}
 }
 
-// TestPathLoss checks that a loss of 1% delays one frame in a hundred. The delay is the retransmission timeout on an
-// idle connection, and a round trip on a busy connection. At rates in between, the delay lasts until the next frame
-// reveals the loss.
+// TestPathLoss checks that a loss of 1% delays one frame in a hundred. On an idle connection, the delay is the
+// retransmission timeout. On a busy connection, it is a round trip. At rates in between, the delay lasts until the next
+// frame reveals the loss.
 func TestPathLoss(t *testing.T) {
 	tests := map[string]struct {
 		delay, every time.Duration
@@ -185,7 +185,7 @@ func TestPathLoss(t *testing.T) {
 				}
 				late := at - now - tc.delay
 				if at == last && late > 0 && late%tc.every == 0 && late < tc.first {
-					late = 0 // delayed by an earlier frame, not lost itself
+					late = 0 // delayed by an earlier frame, but not lost itself
 				}
 				last = at
 				switch {

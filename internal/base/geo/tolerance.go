@@ -8,10 +8,9 @@ import (
 // probeInterval is the minimum interval at which any driver probes a connection.
 const probeInterval = 100 * time.Millisecond
 
-// RTTTolerance returns the maximum difference between the measured and the declared round trip from a to b. The
-// measured value is a median of the given number of samples. The tolerance is 5% + 1 ms for the overhead of emulation
-// and measurement, plus three standard errors. These allow for the random variation of the median under the declared
-// jitter.
+// RTTTolerance returns the maximum allowed difference between the measured and the declared round trip from a to b. The
+// measured value is the median of the given number of samples. The tolerance is 5% + 1 ms for the overhead of emulation
+// and measurement, plus three standard errors for the random variation of the median under the declared jitter.
 func (t *Topology) RTTTolerance(a, b Region, samples int64) time.Duration {
 	return t.RTT(a, b)/20 + time.Millisecond + 3*t.medianError(a, b, samples)
 }
@@ -46,8 +45,8 @@ func (t *Topology) medianError(a, b Region, n int64) time.Duration {
 	return time.Duration(math.Sqrt(3*inflation/float64(n)) * deviation)
 }
 
-// lineCorrelation returns the correlation of two values u intervals apart on straight lines between independent draws.
-// The correlation is averaged over the position of the first value in its interval. It is the cubic B-spline, 1 at 0.
+// lineCorrelation returns the correlation of two values that are u intervals apart on straight lines between
+// independent draws, averaged over the position of the first value in its interval. It is the cubic B-spline, 1 at 0.
 func lineCorrelation(u float64) float64 {
 	if u < 1 {
 		return 1 - 1.5*u*u + 0.75*u*u*u

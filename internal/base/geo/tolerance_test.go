@@ -64,9 +64,9 @@ func TestMedianError(t *testing.T) {
 	}
 }
 
-// TestRTTTolerance checks that none of 100 networks that match the declaration is rejected. A network whose round trip
-// differs by the tolerance is rejected half of the time. If the difference is three standard errors larger, the network
-// is always rejected.
+// TestRTTTolerance checks that none of 100 networks that match the declaration is rejected. If the round trip differs
+// by exactly the tolerance, the network is rejected in half of the cases. If the difference is three standard errors
+// larger, it is always rejected.
 func TestRTTTolerance(t *testing.T) {
 	ms := time.Millisecond
 	declared := Link{Delay: 20 * ms, Jitter: 7 * ms, LossPPM: 10_000}
@@ -83,7 +83,7 @@ func TestRTTTolerance(t *testing.T) {
 		}
 		return n
 	}
-	tolerance := top.RTTTolerance(0, 1, 98) // about the number of samples that remain of 100
+	tolerance := top.RTTTolerance(0, 1, 98) // about the number of samples that remain if 100 probes are sent
 	if base := 3 * ms; tolerance <= base+4*ms || tolerance >= base+6*ms {
 		t.Errorf("the tolerance is %v", tolerance)
 	}
@@ -100,8 +100,8 @@ func TestRTTTolerance(t *testing.T) {
 	}
 }
 
-// TestRTTToleranceWithoutChance checks that the tolerance has no allowance for random variation if there is no jitter,
-// or if there are no samples.
+// TestRTTToleranceWithoutChance checks that the tolerance includes no allowance for random variation if there is no
+// jitter, or if there are no samples.
 func TestRTTToleranceWithoutChance(t *testing.T) {
 	plain := Link{Delay: 50 * time.Millisecond, LossPPM: 100_000}
 	if got := twoWays(plain, plain).RTTTolerance(0, 1, 10); got != 6*time.Millisecond {

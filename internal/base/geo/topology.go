@@ -13,12 +13,13 @@ import (
 // Region is the index of a region in Topology.Regions.
 type Region int
 
-// NodeID is the number of a node in its database, from 0. Nodes are ordered by region, then partition, then replica.
+// NodeID is the number of a node in its database, counted from 0. Nodes are ordered by region, then partition, then
+// replica.
 type NodeID uint16
 
 // Link is a directed connection between two regions.
 type Link struct {
-	// Delay is the one-way delay, half the declared round trip.
+	// Delay is the one-way delay: half the declared round trip.
 	Delay time.Duration `json:"delayNanoseconds"`
 	// Jitter is the standard deviation of the delay. Jitter never makes frames overtake each other.
 	Jitter time.Duration `json:"jitterNanoseconds,omitempty"`
@@ -32,22 +33,23 @@ type Link struct {
 
 // Topology is the shape of a database: regions x partitions x replicas, and the network between the regions.
 type Topology struct {
-	// Regions lists the names in the user's order; the first may have a special role in a protocol.
+	// Regions lists the names in the order that the user has chosen; the first region may have a special role in a
+	// protocol.
 	Regions []string `json:"regions"`
-	// Homes is the number of regions that are homes of rows; these are the first regions. 0 means all. The other regions
-	// have copies and clients.
+	// Homes is the number of regions that are homes of rows, which are the first regions. 0 means all. The remaining
+	// regions store copies and have clients.
 	Homes int `json:"homes,omitempty"`
 	// Partitions is the number of partitions per region, at least 1.
 	Partitions int `json:"partitionsPerRegion"`
-	// Replicas is the number of members of a partition inside a region, at least 1.
+	// Replicas is the number of replicas of each partition inside a region, at least 1.
 	Replicas int `json:"replicasPerPartition"`
 	// Links[a][b] is the link from region a to region b. Links[a][a] connects nodes and clients inside a region.
 	Links [][]Link `json:"links"`
-	// Groups assigns the rows of cells to nodes, for engines that leave this choice open. Each cell occurs at most once.
-	// The engine places cells without a group.
+	// Groups assigns the rows of cells to nodes, for engines that allow this. Each cell occurs at most once. For cells
+	// without a group, the engine chooses the nodes.
 	Groups []CellGroup `json:"groups,omitempty"`
-	// Absent lists, in ascending order, the node numbers without a node, if regions have different numbers of nodes. They
-	// occur in a database with several kinds of servers (GeoDatabase's spec.roles).
+	// Absent lists the node numbers that no node has, in ascending order. Such numbers exist if regions have different
+	// numbers of nodes, as in a database with several kinds of servers (GeoDatabase's spec.roles).
 	Absent []NodeID `json:"absent,omitempty"`
 }
 
@@ -56,7 +58,7 @@ type CellGroup struct {
 	Cell
 	// Replicas is, by region, the number of nodes of the cell's partition that store its rows.
 	Replicas []int `json:"replicas"`
-	// Leader is the region of the group's first leader. It must have a replica.
+	// Leader is the region of the group's first leader. The group must have a replica in this region.
 	Leader Region `json:"leader"`
 }
 
@@ -91,9 +93,9 @@ func (t *Topology) Link(a, b NodeID) *Link { return &t.Links[t.RegionOf(a)][t.Re
 // RTT returns the declared round trip between two regions.
 func (t *Topology) RTT(a, b Region) time.Duration { return t.Links[a][b].Delay + t.Links[b][a].Delay }
 
-// LeastRTT returns a lower bound for the median of measured round trips between two regions, if the links are as
-// declared. It is the declared round trip minus 5%, 1 ms and an allowance for jitter. It is negative if the regions are
-// too close for a bound.
+// LeastRTT returns a lower bound for the median of measured round trips between two regions, provided that the links
+// are as declared. It is the declared round trip minus 5%, 1 ms and an allowance for jitter. It is negative if the
+// regions are so close that no bound exists.
 func (t *Topology) LeastRTT(a, b Region) time.Duration {
 	return t.RTT(a, b)*95/100 - time.Millisecond - 3*(t.Links[a][b].Jitter+t.Links[b][a].Jitter)
 }
@@ -118,7 +120,7 @@ func (t *Topology) Index(name string) Region {
 	return -1
 }
 
-// Placement returns the placement of keys over this topology.
+// Placement returns the placement of keys in this topology.
 func (t *Topology) Placement() Placement {
 	homes := t.Homes
 	if homes == 0 {
@@ -127,8 +129,8 @@ func (t *Topology) Placement() Placement {
 	return Placement{Regions: homes, Partitions: t.Partitions}
 }
 
-// HomeOf returns the home of the rows that clients in region r treat as local. It is r, or the nearest home if r is not
-// a home. Of several equally near homes, it is the first.
+// HomeOf returns the home of the rows that clients in region r treat as local. It is r if r is a home, and otherwise
+// the home nearest to r. Among equally near homes, it is the first.
 func (t *Topology) HomeOf(r Region) Region {
 	homes := t.Placement().Regions
 	// The homes are the first regions of the topology.
@@ -144,7 +146,7 @@ func (t *Topology) HomeOf(r Region) Region {
 	return nearest
 }
 
-// Validate returns an error with the name of a field that is missing or invalid, or nil.
+// Validate returns an error that names a missing or invalid field, or nil if there is none.
 func (t *Topology) Validate() error {
 	switch {
 	case len(t.Regions) == 0:
@@ -240,19 +242,19 @@ func (p Placement) Class(accesses []txn.Access) txn.Class {
 	return txn.ClassOf(mh, mp)
 }
 
-// Coordinators is the rule by which a client chooses a node of its region for a transaction.
+// Coordinators is the rule by which a client chooses a node of its region as coordinator of a transaction.
 type Coordinators uint8
 
 const (
 	// FirstKey selects the partition of the first key in the transaction's footprint, which saves a hop inside the region.
-	// The replica follows from the transaction ID, and so does the partition if no key is known.
+	// The transaction ID determines the replica and, if no key is known, also the partition.
 	FirstKey Coordinators = iota
-	// RoundRobin selects all partitions and replicas in turn, regardless of the keys, like clients that do not know the
+	// RoundRobin cycles through all partitions and replicas, regardless of the keys, like clients that do not know the
 	// partitions.
 	RoundRobin
 )
 
-// Coordinator returns the node that a client in region r sends a transaction to.
+// Coordinator returns the node to which a client in region r sends a transaction.
 func (t *Topology) Coordinator(r Region, tx *txn.Transaction, c Coordinators) NodeID {
 	n := uint64(tx.ID)
 	if c == RoundRobin || len(tx.Accesses) == 0 {

@@ -145,7 +145,7 @@ func TestShardNumbersOfACell(t *testing.T) {
 }
 
 // TestHomes checks that only the first Homes regions are homes of rows, and that all regions have copies. Clients in
-// other regions must use the nearest home.
+// regions that are not homes must use the nearest home.
 func TestHomes(t *testing.T) {
 	top := Topology{Regions: []string{"eu", "us-east", "us-west"}, Homes: 2, Partitions: 1, Replicas: 1, Links: square(3)}
 	top.Links[2][0].Delay, top.Links[2][1].Delay = 85*time.Millisecond, 50*time.Millisecond

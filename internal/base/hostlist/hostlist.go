@@ -1,6 +1,6 @@
 // Package hostlist formats lists of numbered host names in the short form that Slurm calls a host list expression. For
 // example, db-eu-[0-44].db-eu:7000 stands for 45 names. The length of a database's node list then depends on the number
-// of regions instead of nodes, so it always fits into a ConfigMap.
+// of regions rather than the number of nodes, so the list always fits into a ConfigMap.
 package hostlist
 
 import (
@@ -11,15 +11,15 @@ import (
 	"strings"
 )
 
-// Most is the maximum number of items of an unfolded list. No database has more nodes. Without a limit, a crafted
-// expression could exhaust the reader's memory.
+// Most is the maximum number of items in an unfolded list, because no database has more nodes. Without a limit, a
+// crafted expression could exhaust the reader's memory.
 const Most = 1 << 14
 
 // expression matches a name with a range in place of a number. IPv6 addresses have brackets, but no dash.
 var expression = regexp.MustCompile(`^(.*)\[(0|[1-9][0-9]{0,8})-(0|[1-9][0-9]{0,8})\](.*)$`)
 
-// Fold joins adjacent items that differ only in numbers in their names, if the numbers increase by 1 from item to item.
-// names returns the fields of an item that contain names; an empty field stays empty. Names must not be expressions
+// Fold joins adjacent items whose names differ only in numbers, if the numbers increase by 1 from item to item. names
+// returns the fields of an item that contain names; an empty field stays empty. Names must not be expressions
 // themselves.
 func Fold[T comparable](items []T, names func(*T) []*string) []T {
 	var out []T
@@ -65,7 +65,7 @@ func Unfold[T comparable](items []T, names func(*T) []*string) ([]T, error) {
 				return nil, err
 			}
 			if r.ranged() {
-				// The names of an item count up together, so their ranges must have the same length.
+				// The numbers in all names of an item increase together, so their ranges must have the same length.
 				if count > 1 && r.count() != count {
 					return nil, fmt.Errorf("%q stands for %d names, and another name beside it for %d: they must be as many", name, r.count(), count)
 				}
@@ -73,7 +73,7 @@ func Unfold[T comparable](items []T, names func(*T) []*string) ([]T, error) {
 			}
 			runs = append(runs, r)
 		}
-		// Check before the loop allocates the names.
+		// Check the limit before the loop allocates the names.
 		if len(out)+count > Most {
 			return nil, fmt.Errorf("%d names are more than %d", len(out)+count, Most)
 		}
@@ -106,7 +106,7 @@ func (n *Names) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// run is a name, or a range of names that count up.
+// run is a name, or a range of names with increasing numbers.
 type run struct {
 	// single is the name if the run is not a range.
 	single         string
@@ -124,7 +124,7 @@ func (r *run) String() string {
 	return fmt.Sprintf("%s[%d-%d]%s", r.prefix, r.first, r.last, r.suffix)
 }
 
-// name returns the name at an index, from 0.
+// name returns the name at an index, counted from 0.
 func (r *run) name(at int) string {
 	if !r.ranged() {
 		return r.single
@@ -132,7 +132,7 @@ func (r *run) name(at int) string {
 	return r.prefix + strconv.Itoa(r.first+at) + r.suffix
 }
 
-// next returns the run extended by name, if name continues it.
+// next returns the run extended by name. It returns false if name does not continue the run.
 func (r *run) next(name string) (run, bool) {
 	if r.ranged() {
 		longer := *r
@@ -154,7 +154,7 @@ func (r *run) next(name string) (run, bool) {
 		return run{}, false
 	}
 	longer := run{prefix: name[:at], suffix: suffix, first: first, last: first + 1}
-	// The names may differ in more than a number that counts up by 1.
+	// The names may differ in more than a number that increases by 1.
 	return longer, longer.name(1) == name
 }
 
@@ -166,7 +166,7 @@ func number(text string) (n int, rest string, ok bool) {
 	for end < len(text) && isDigit(text[end]) {
 		end++
 	}
-	// Leading zeros would not survive unfolding, and 9 digits fit into an int on every platform.
+	// Unfolding would not restore leading zeros. 9 digits fit into an int on every platform.
 	if end == 0 || end > 9 || end > 1 && text[0] == '0' {
 		return 0, "", false
 	}
@@ -190,7 +190,7 @@ func parse(name string) (run, error) {
 	return run{prefix: m[1], suffix: m[4], first: first, last: last}, nil
 }
 
-// extend extends every run by its name, or none of them. An empty run is extended only by an empty name.
+// extend extends every run by the corresponding name, or none of them. An empty run is extended only by an empty name.
 func extend(runs []run, names []string) bool {
 	var few [2]run
 	longer := append(few[:0], runs...)

@@ -67,8 +67,8 @@ func TestItemsAreFolded(t *testing.T) {
 	}
 }
 
-// TestWrongExpressionsAreRefused checks that invalid expressions are rejected and a crafted expression cannot exhaust
-// the reader's memory.
+// TestWrongExpressionsAreRefused checks that invalid expressions are rejected, and that a crafted expression cannot
+// exhaust the reader's memory.
 func TestWrongExpressionsAreRefused(t *testing.T) {
 	half := fmt.Sprintf("d-[1-%d]", Most/2)
 	for name, tc := range map[string]struct {

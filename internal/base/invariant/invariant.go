@@ -1,17 +1,17 @@
 // Package invariant lets replicas check themselves during exploration. A defect is then reported where and when it
-// happens, instead of later as a history that is hard to explain.
+// occurs, rather than later as a history that is hard to explain.
 //
 // A package registers an assumption of its code as an invariant, in the same way as a coverage mark:
 //
 //	var oneLeader = invariant.New("consensus.one-leader", "a term has at most one leader")
 //
 // A replica with invariants implements protocol.Checked. A driver that checks them, such as the explorer's simulator,
-// calls its method Check after every step:
+// calls the replica's method Check after every step:
 //
 //	func (g *Group) Check(c *invariant.Checker) { c.Agree(oneLeader, g.term, g.leader) }
 //
 // The checker remembers earlier values and the values of other replicas. A replica never calls Check itself. In a
-// node's process and in measured simulations, invariants cost nothing, because no driver calls Check.
+// node's process and in measured simulations, invariants cost nothing, because the driver does not call Check.
 package invariant
 
 import (
@@ -27,7 +27,8 @@ import (
 
 // Invariant is a property that always holds.
 type Invariant struct {
-	// Name is the component and the property, such as "consensus.one-leader". Doc describes the property in a line.
+	// Name consists of the component and the property, such as "consensus.one-leader". Doc describes the property in a
+	// line.
 	Name, Doc string
 }
 
@@ -83,8 +84,7 @@ type Checker struct {
 	broken   *Broken
 }
 
-// subject identifies the object that the values of an invariant describe, such as a term of a group or an entry of a
-// log.
+// subject is what a value of an invariant describes, such as a term of a group or an entry of a log.
 type subject struct {
 	i   *Invariant
 	key any
@@ -99,7 +99,7 @@ type place struct {
 type fact struct {
 	value  any
 	node   geo.NodeID
-	shared bool // another node has reported the same value
+	shared bool // set if another node has reported the same value
 }
 
 // NewChecker returns a Checker without any facts.
@@ -107,14 +107,14 @@ func NewChecker(engine string, t *geo.Topology) *Checker {
 	return &Checker{topology: t, engine: engine, grown: map[place]uint64{}, facts: map[subject]fact{}}
 }
 
-// At sets the node and the time of the following checks.
+// At sets the node and the time of the checks that follow.
 func (c *Checker) At(n geo.NodeID, at time.Duration) { c.node, c.at = n, at }
 
 // Broken returns the first violation, or nil if there is none.
 func (c *Checker) Broken() *Broken { return c.broken }
 
-// Forget drops the facts that only node n has reported. Call it when the node restarts: the node may have lost state
-// that it had not sent to other nodes.
+// Forget drops the facts that only node n has reported. It must be called when the node restarts, because the node may
+// have lost state that it had not sent to other nodes.
 func (c *Checker) Forget(n geo.NodeID) {
 	for p := range c.grown {
 		if p.node == n {
@@ -136,7 +136,7 @@ func (c *Checker) That(i *Invariant, holds bool, format string, values ...any) {
 	}
 }
 
-// Grows checks that the value of a subject on this node has not decreased. Keys must be comparable.
+// Grows checks that the value of a subject on this node has not decreased. The key must be comparable.
 func (c *Checker) Grows(i *Invariant, key any, value uint64) {
 	p := place{subject{i, key}, c.node}
 	before := c.grown[p]
@@ -144,7 +144,7 @@ func (c *Checker) Grows(i *Invariant, key any, value uint64) {
 	c.grown[p] = value
 }
 
-// Agree checks that all nodes report the same value of a subject at all times. Keys and values must be comparable.
+// Agree checks that all nodes always report the same value for a subject. The key and the value must be comparable.
 func (c *Checker) Agree(i *Invariant, key, value any) {
 	s := subject{i, key}
 	f, known := c.facts[s]
@@ -154,8 +154,8 @@ func (c *Checker) Agree(i *Invariant, key, value any) {
 	case f.value != value:
 		c.That(i, false, "%v is %v here, and was %v on %s", key, value, f.value, c.topology.NodeName(f.node))
 		return
-	// Nothing changes: either this node reported the fact before, or two nodes did, so that the fact survives a restart of
-	// either.
+	// The report adds nothing: either this node has already reported the fact, or two nodes have, so that the fact
+	// survives a restart of either node.
 	case f.shared || f.node == c.node:
 		return
 	default:

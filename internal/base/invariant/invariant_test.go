@@ -24,7 +24,7 @@ func TestFirstBrokenIsKept(t *testing.T) {
 	c.Grows(grows, "log", 5)
 	c.Agree(same, "term 3", geo.NodeID(1))
 	c.At(0, 2*time.Second)
-	c.Grows(grows, "log", 4) // another node's
+	c.Grows(grows, "log", 4) // value of another node
 	c.Agree(same, "term 3", geo.NodeID(1))
 	if b := c.Broken(); b != nil {
 		t.Fatalf("nothing is wrong, but %v", b)
@@ -48,8 +48,8 @@ func TestNodesDisagree(t *testing.T) {
 	}
 }
 
-// TestForget checks that facts that only a single node reported are dropped when that node restarts. Facts that another
-// node has confirmed stay.
+// TestForget checks that facts reported by a single node are dropped when that node restarts. Facts that another node
+// has confirmed remain.
 func TestForget(t *testing.T) {
 	c := checker()
 	c.Grows(grows, "log", 5)

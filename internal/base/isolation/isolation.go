@@ -65,7 +65,7 @@ import (
 	"strings"
 )
 
-// Level is a guarantee for all histories of a database. The zero value is no level.
+// Level is a guarantee for all histories of a database. The zero value stands for no level.
 type Level uint8
 
 // The levels. A larger number does not mean a stronger level: see Implies.
@@ -87,19 +87,19 @@ const (
 	Serializable
 	// SessionSerializable is Serializable with an order that agrees with the order of each client's transactions.
 	SessionSerializable
-	// StrictSerializable is Serializable with an order that agrees with real time. A transaction that was answered before
-	// another was sent precedes it, in whichever regions their clients are.
+	// StrictSerializable is Serializable with an order that agrees with real time: a transaction that was answered before
+	// another was sent precedes the other, regardless of their clients' regions.
 	StrictSerializable
 )
 
-// Values of the state that a transaction works on.
+// Kinds of the state that a transaction reads, from weak to strong.
 const (
 	committed = iota
 	snapshot
 	serial
 )
 
-// Values of the order in time.
+// Kinds of the order in time, from weak to strong.
 const (
 	none = iota
 	session
@@ -128,7 +128,7 @@ func Levels() []Level {
 	return all
 }
 
-// Implies reports whether every history that has level a has level b, too.
+// Implies reports whether every history with level a also has level b.
 func Implies(a, b Level) bool {
 	return levels[a].state >= levels[b].state && levels[a].time >= levels[b].time
 }
@@ -141,7 +141,7 @@ func (l Level) String() string {
 	return levels[l].name
 }
 
-// Parse returns the level with a name, in the form of String.
+// Parse returns the level with the given name, which is in the form that String returns.
 func Parse(name string) (Level, error) {
 	for _, l := range Levels() {
 		if levels[l].name == name {

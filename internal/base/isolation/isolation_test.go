@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestImplies checks the implications between levels against the literature; the comments name the sources. For each
-// pair of levels without an implication, package history has a history that distinguishes the two.
+// TestImplies compares the implications between levels with the literature; the comments name the sources. For each
+// pair of levels without an implication, package history contains a history that distinguishes the two.
 func TestImplies(t *testing.T) {
 	implied := map[Level][]Level{
 		ReadCommitted: {},

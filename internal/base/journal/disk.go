@@ -11,15 +11,15 @@ import (
 // Disk stores journals. Tests use a disk that can fail: package journaltest.
 type Disk interface {
 	// Open opens a file for reading and writing. It creates the file and its folder if necessary. When it returns, the
-	// names in the folder, including the file's, are durable.
+	// names in the folder, including that of the file, are durable.
 	Open(path string) (File, error)
 	// OpenExisting opens a file for reading and writing. If there is no such file, it returns fs.ErrNotExist and creates
 	// nothing. It does not make names durable.
 	OpenExisting(path string) (File, error)
 	// List returns the names of the files in a folder, sorted, without subfolders. A missing folder has no files.
 	List(folder string) ([]string, error)
-	// Remove deletes a file; when it returns nil, the removal is durable. It is no error if the file does not exist.
-	// After an error the name may exist or not, and a name that is gone may reappear after a machine crash.
+	// Remove deletes a file. When it returns nil, the removal is durable. It returns no error if the file does not exist.
+	// After an error the file may or may not exist, and a deleted file may reappear after a machine crash.
 	Remove(path string) error
 }
 
@@ -32,8 +32,8 @@ type File interface {
 	Size() (int64, error)
 	// Truncate cuts the file to size bytes.
 	Truncate(size int64) error
-	// Sync returns when all written data is on the disk. After an error the contents of the disk are unknown. A later
-	// successful call does not change that: the kernel treats data that it failed to write as written.
+	// Sync returns when all written data is on the disk. After an error the contents of the disk are unknown, even if a
+	// later call succeeds: the kernel treats data that it failed to write as written.
 	Sync() error
 	// Lock prevents other processes from opening the journal until this process closes it or exits. It returns ErrLocked
 	// if another process has the lock.

@@ -19,12 +19,12 @@ const (
 	mark = file + ".synced"
 )
 
-// script is the input of a node: records, grouped by sync. The lengths of the records vary, so that headers, records
-// and writes start and end at many different offsets of a sector.
+// script is the input of a node: records, grouped by sync. The records have different lengths, so that headers, records
+// and writes start and end at many different offsets within a sector.
 var script = [][]string{{"one"}, {"two", strings.Repeat("longer ", 9)}, {"x"}, {"four", "five", "six"}}
 
-// play opens the journal and appends the missing part of the script, sync by sync. It returns the number of syncs of
-// the script that have succeeded.
+// play opens the journal and appends the part of the script that is missing from it, sync by sync. It returns the
+// number of syncs of the script that have succeeded.
 func play(d *journaltest.Disk) (synced int, err error) {
 	j, err := journal.Open(d, "folder", "a.journal")
 	if err != nil {
@@ -75,7 +75,7 @@ func reopen(d *journaltest.Disk) ([]string, error) {
 	return contents(j)
 }
 
-// legal fails unless the records found are a prefix of the written records that includes all promised records.
+// legal fails the test unless the records found are a prefix of the written records that includes all promised records.
 func legal(t *testing.T, what string, found []string, promised int) {
 	t.Helper()
 	if all := upTo(len(script)); len(found) > len(all) || !slices.Equal(found, all[:len(found)]) {
@@ -85,7 +85,7 @@ func legal(t *testing.T, what string, found []string, promised int) {
 	}
 }
 
-// refused fails unless the error names the file, the offset, the problem and the remedy.
+// refused fails the test unless the error names the file, the offset, the problem and the remedy.
 func refused(t *testing.T, what string, err error) {
 	t.Helper()
 	var e *journal.Error
@@ -96,8 +96,8 @@ func refused(t *testing.T, what string, err error) {
 	}
 }
 
-// written returns a disk with the whole script on it. marks and sizes hold the mark and the size of the journal before
-// the first sync and after each sync.
+// written returns a disk with the whole script on it. marks and sizes contain the mark and the size of the journal
+// before the first sync and after each sync.
 func written(t *testing.T) (d *journaltest.Disk, marks [][]byte, sizes []int) {
 	t.Helper()
 	d = &journaltest.Disk{}
@@ -122,8 +122,8 @@ func written(t *testing.T) (d *journaltest.Disk, marks [][]byte, sizes []int) {
 	return d, marks, sizes
 }
 
-// damages calls each with every damaged variant of b: with one bit flipped, truncated, and with zeros up to the end.
-// from is the first byte that differs.
+// damages calls each for every damaged variant of b: with one bit flipped, truncated, or with zeros up to the end. from
+// is the first byte that differs.
 func damages(b []byte, each func(what string, from int, damaged []byte)) {
 	for i := range b {
 		for bit := range 8 {
@@ -140,7 +140,7 @@ func damages(b []byte, each func(what string, from int, damaged []byte)) {
 	}
 }
 
-// After a process crash, Open refuses a journal with a damaged byte anywhere, because every record was promised.
+// After a process crash, Open rejects a journal with a damaged byte anywhere, because every record was promised.
 func TestEveryByteOfAPromisedJournal(t *testing.T) {
 	good, marks, _ := written(t)
 	last := marks[len(marks)-1]
@@ -182,8 +182,8 @@ func TestEveryByteOfAPromisedJournal(t *testing.T) {
 }
 
 // TestEveryByteBehindAnOldMark checks damage after a machine crash, when the mark may be old. Damage in the last write
-// is then indistinguishable from an incomplete write, and is cut off. Damage in an earlier write is refused, with any
-// of the marks.
+// is then indistinguishable from an incomplete write, so it is cut off. Damage in an earlier write is rejected, with
+// any of the marks.
 func TestEveryByteBehindAnOldMark(t *testing.T) {
 	good, marks, sizes := written(t)
 	whole := good.Contents(file)
@@ -205,12 +205,12 @@ func TestEveryByteBehindAnOldMark(t *testing.T) {
 				return
 			}
 			legal(t, what, found, old)
-			// A file that was truncated between two writes has no trace of the later writes; only the mark shows that they
+			// If a file was truncated between two writes, it has no trace of the later writes; only the mark shows that they
 			// existed.
 			if from < lastWrite && len(damaged) > lastWrite && !bytes.Equal(damaged[lastWrite:], make([]byte, len(damaged)-lastWrite)) {
 				t.Errorf("%s: went on with %q, although a later write is there", what, found)
 			}
-			// The cut is permanent: the node continues, and the next process finds the same records.
+			// The damaged end is removed permanently: the node continues, and the next process finds the same records.
 			if _, err := play(d); err != nil {
 				t.Fatalf("%s: %v", what, err)
 			}
@@ -225,8 +225,8 @@ func TestEveryByteBehindAnOldMark(t *testing.T) {
 // errGone is the error of all operations after a machine crash.
 var errGone = errors.New("the machine is gone")
 
-// endsAt makes the machine crash at its n-th operation. If that operation is a write, a prefix of the data has reached
-// the kernel's memory.
+// endsAt returns a Disk.Fail that crashes the machine at its n-th operation. If that operation is a write, a prefix of
+// the data has reached the kernel's memory.
 func endsAt(n int) func(journaltest.Op) (int, error) {
 	return func(op journaltest.Op) (int, error) {
 		if n--; n <= 0 {
@@ -236,9 +236,9 @@ func endsAt(n int) func(journaltest.Op) (int, error) {
 	}
 }
 
-// TestMachineEnds crashes the machine at any operation, including operations of opening the journal, with a random
-// subset of the sectors on the disk. As long as the disk does not lie about syncs, the journal then opens with all
-// promised records.
+// TestMachineEnds crashes the machine at any operation, including operations while the journal is opened, with a random
+// subset of the sectors on the disk. If the disk does not lie about syncs, the journal then opens with all promised
+// records.
 func TestMachineEnds(t *testing.T) {
 	worlds := 0
 	for seed := range uint64(60) {
@@ -325,8 +325,8 @@ func TestAFailedSyncIsNotRepeated(t *testing.T) {
 	}
 }
 
-// TestFullDisk cuts a write at any byte because the disk is full. The next process finds the promised records, and
-// continues once there is room.
+// TestFullDisk truncates a write at any byte because the disk is full. The next process finds the promised records, and
+// continues once there is space again.
 func TestFullDisk(t *testing.T) {
 	for n := 2; n <= len(script)+1; n++ { // the first write is the magic of the file
 		for done := range 120 {
@@ -378,8 +378,8 @@ func TestShortWrite(t *testing.T) {
 	}
 }
 
-// TestReadErrors checks that a journal is refused if a read fails while it is opened or read. Once the disk is readable
-// again, the records are unchanged.
+// TestReadErrors checks that a journal is rejected if a read fails while it is opened or read. Once the disk is
+// readable again, the records are unchanged.
 func TestReadErrors(t *testing.T) {
 	good, marks, _ := written(t)
 	for n := 1; ; n++ {
@@ -426,8 +426,8 @@ func TestBytesChangeAfterOpening(t *testing.T) {
 	refused(t, "another byte", err)
 }
 
-// FuzzOpen checks that opening terminates for any file contents. A journal that was accepted once is accepted again,
-// with the same records, and accepts further records.
+// FuzzOpen checks that opening terminates for any content of the file. A journal that was accepted once is accepted
+// again with the same records, and accepts further records.
 func FuzzOpen(f *testing.F) {
 	d := &journaltest.Disk{}
 	if _, err := play(d); err != nil {
@@ -459,8 +459,8 @@ func FuzzOpen(f *testing.F) {
 	})
 }
 
-// Open detects records at the wrong offset and missing records, after a disk has misplaced or lost a write. Each record
-// is complete in itself.
+// If a disk has misplaced or lost a write, Open detects the records at the wrong offset or the missing records,
+// although each record is complete in itself.
 func TestMisplacedRecords(t *testing.T) {
 	d := &journaltest.Disk{}
 	j, err := journal.Open(d, "folder", "a.journal")

@@ -2,20 +2,20 @@
 // real-time driver).
 //
 // A record is promised once Sync has returned, because other nodes may then depend on it. After a crash, the end of the
-// file may contain part of a write that was never promised; opening the journal cuts it off. Open returns an *Error if
-// a promised record is missing or altered: a node that continued from such a journal would contradict its earlier
-// messages.
+// file may contain part of a write that was never promised, which is cut off when the journal is opened. Open returns
+// an *Error if a promised record is missing or altered: a node that continued from such a journal would contradict its
+// earlier messages.
 //
-// The journal must distinguish the two cases (Alagappan et al., Protocol-Aware Recovery for Consensus-Based Storage,
-// FAST 2018). For this purpose every record contains the start of the write that it belongs to. When a write is made,
-// all earlier data is on the disk. In addition, a separate file, the mark, contains the number of bytes that Sync has
+// The journal must distinguish these two cases (Alagappan et al., Protocol-Aware Recovery for Consensus-Based Storage,
+// FAST 2018). To this end, every record contains the start of the write to which it belongs. Before a write starts, all
+// earlier data is on the disk. In addition, a separate file, the mark, contains the number of bytes that Sync has
 // promised.
 //
-// The mark is not synced. It survives a process crash; after a machine crash its last seconds may be lost. So until the
-// next record is written, the last write before a machine crash may look like a write that was never promised.
+// The mark is not synced. It survives a process crash, but a machine crash may lose its last seconds. So until the next
+// record is written, the last write before a machine crash may look like a write that was never promised.
 //
-// A Log is a journal that can be truncated: it continues in a new file. That file starts with the data that the log's
-// owner needs in place of the earlier records.
+// A Log is a journal that can be truncated: it continues in a new file. That file starts with data that replaces the
+// earlier records, which the log's owner provides.
 package journal
 
 import (
@@ -43,9 +43,9 @@ const (
 	headerBytes = 16
 	markBytes   = 12
 	markSuffix  = ".synced"
-	// MaxRecord bounds a record's payload, in bytes.
+	// MaxRecord is the maximum size of a record's payload, in bytes.
 	MaxRecord = 1 << 30
-	// maxWrite bounds a write in bytes: distances in records have 4 bytes.
+	// maxWrite is the maximum size of a write in bytes, because distances in records have 4 bytes.
 	maxWrite = 1<<32 - 1
 )
 
@@ -54,12 +54,12 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // ErrLocked means that another process has the journal open.
 var ErrLocked = errors.New("another process has it open")
 
-// Error describes why a journal cannot be used, where, and how a person can fix it.
+// Error describes a problem that makes a journal unusable, where it is, and how a person can fix it.
 type Error struct {
-	// File is the path, and Offset the offset of the problem in bytes.
+	// File is the path of the file, and Offset the offset of the problem in bytes.
 	File   string
 	Offset int64
-	// What describes the problem. Err is the disk's error, if there is one.
+	// What describes the problem. Err is the error of the disk; nil if there was none.
 	What string
 	Err  error
 	// Cure explains how to fix the problem.
@@ -96,14 +96,14 @@ type Journal struct {
 	added   int64  // records in pending
 	failed  error  // error of Sync, after which the contents of the disk are unknown
 	marked  [markBytes]byte
-	// promised is the promised size in bytes, if it is known to exceed the mark. found, if not nil, is called for every
-	// complete record while the journal is opened.
+	// promised is the promised size in bytes, if it is known to exceed the size in the mark. found, if not nil, is called
+	// for every complete record while the journal is opened.
 	promised int64
 	found    func(payload []byte)
 }
 
 // Open opens the journal with this name in a folder, and creates both if necessary. It returns ErrLocked while another
-// process has the journal open, and an *Error if it is damaged or unreadable.
+// process has the journal open, and an *Error if the journal is damaged or unreadable.
 func Open(d Disk, folder, name string) (*Journal, error) {
 	path := filepath.Join(folder, name)
 	f, err := d.Open(path)
@@ -118,7 +118,7 @@ func Open(d Disk, folder, name string) (*Journal, error) {
 	return take(d, &Journal{f: f, name: path})
 }
 
-// take opens a journal whose file is already open and locked. After an error the file is closed.
+// take opens a journal whose file is already open and locked. It closes the file if it returns an error.
 func take(d Disk, j *Journal) (*Journal, error) {
 	if err := j.recover(d); err != nil {
 		_ = j.Close()
@@ -154,7 +154,7 @@ func (j *Journal) recover(d Disk) error {
 	if err != nil {
 		return err
 	}
-	// The previous generation of a log states how much of this generation was promised. The mark may be older than that.
+	// The previous generation of a log states how much of this generation was promised. The mark may be older.
 	promised := max(marked, j.promised)
 	if err := j.readMagic(size, promised); err != nil {
 		return err
@@ -169,7 +169,7 @@ func (j *Journal) recover(d Disk) error {
 		j.records++
 		return nil
 	})
-	// A read error says nothing about the data, so it must not lead to a truncation.
+	// A read error says nothing about the data itself, so do not truncate.
 	if bad != nil && bad.Err != nil {
 		return bad
 	}
@@ -197,7 +197,7 @@ func (j *Journal) readMark() (int64, error) {
 	if n, err := j.mark.ReadAt(j.marked[:], 0); n < markBytes && !errors.Is(err, io.EOF) {
 		return 0, &Error{File: name, What: "it cannot be read", Err: err, Cure: cureUnreadable}
 	}
-	if size == markBytes && j.marked == [markBytes]byte{} { // a crash may leave zeros
+	if size == markBytes && j.marked == [markBytes]byte{} { // a machine crash may leave zeros
 		return 0, nil
 	}
 	promised := binary.LittleEndian.Uint64(j.marked[:])
@@ -213,8 +213,8 @@ func (j *Journal) writeMark(promised int64) error {
 	return write(j.mark, j.marked[:], 0)
 }
 
-// readMagic checks the magic, or writes it if it is missing or incomplete. In that case the journal is new, or its
-// process crashed while it created the file.
+// readMagic checks the magic, or writes it if it is missing or incomplete: the journal is then new, or its process
+// crashed while creating the file.
 func (j *Journal) readMagic(size, promised int64) error {
 	head := make([]byte, min(size, int64(len(magic))))
 	if n, err := j.f.ReadAt(head, 0); n < len(head) {
@@ -222,7 +222,7 @@ func (j *Journal) readMagic(size, promised int64) error {
 	}
 	whole := string(head) == magic[:len(head)]
 	switch {
-	// A journal with a mark had its magic on the disk, so an incomplete magic is damage.
+	// If there is a mark, the magic was on the disk, so an incomplete magic is damage.
 	case promised > 0 && (!whole || len(head) < len(magic)):
 		return j.wrong(0, fmt.Sprintf("the file does not begin as a journal does, and its node had been promised %d bytes", promised), nil, cureLost)
 	case !whole && strings.Trim(string(head), "\x00") != "": // a crash may leave zeros
@@ -230,14 +230,14 @@ func (j *Journal) readMagic(size, promised int64) error {
 	case promised > 0:
 		return nil
 	}
-	return write(j.f, []byte(magic), 0) // even if it is complete: it may be in the kernel's memory only
+	return write(j.f, []byte(magic), 0) // even if it is complete, because it may be only in the kernel's memory
 }
 
-// judge decides whether the damaged end of the file may be cut off. It returns nil if that is safe, and otherwise bad
+// judge decides whether the damaged end of the file may be cut off. It returns nil if this is safe, and otherwise bad
 // with an explanation.
 func (j *Journal) judge(bad *Error, size, promised int64) error {
 	later := fmt.Sprintf("the journal was promised up to offset %d", promised)
-	// Beyond the mark, a later write proves that the damaged record had been synced before it.
+	// Beyond the mark, a later write proves that the damaged record was synced before that write.
 	if bad.Offset >= promised {
 		at := j.later(bad.Offset, size)
 		if at < 0 {
@@ -250,14 +250,14 @@ func (j *Journal) judge(bad *Error, size, promised int64) error {
 	return bad
 }
 
-// later returns the offset of a record that proves that the damaged record at offset was on the disk: its write started
-// after that offset. It returns -1 if there is no such record.
+// later returns the offset of a record which proves that the damaged record was on the disk: the write of the later
+// record started after offset, the position of the damaged record. It returns -1 if there is no such record.
 func (j *Journal) later(offset, size int64) int64 {
 	step := min(1<<16, size-offset)
 	b := make([]byte, step+headerBytes)
 	for from := offset + 1; from < size; from += step {
 		n, _ := j.f.ReadAt(b, from)
-		// Test every offset, because the length of the damaged record is unknown. Parts overlap by a header.
+		// Test every offset, because the length of the damaged record is unknown. Consecutive parts overlap by a header.
 		for i := 0; i+headerBytes <= n && int64(i) < step; i++ {
 			at := from + int64(i)
 			if h, ok := decode(b[i:], at); ok && h.began > offset {
@@ -282,7 +282,7 @@ func (j *Journal) settle(size, promised int64) error {
 			return j.wrong(at, "it cannot be written", err, cureFull)
 		}
 	}
-	// Remains of a write that was never promised must not follow the next records.
+	// The rest of a write that was never promised must not follow the next records.
 	if size > j.size {
 		if err := j.f.Truncate(j.size); err != nil {
 			return j.wrong(j.size, "it cannot be cut off there", err, cureSync)
@@ -295,11 +295,11 @@ func (j *Journal) settle(size, promised int64) error {
 	if err := j.writeMark(j.size); err != nil {
 		return err
 	}
-	// Once the mark is on the disk, an empty mark next to existing records proves that the mark was lost: see recover.
+	// Once the mark is on the disk, an empty mark alongside existing records proves that the mark was lost: see recover.
 	return j.mark.Sync()
 }
 
-// write writes b at an offset; a short write is an error.
+// write writes b at an offset. It returns an error for a short write.
 func write(f File, b []byte, at int64) error {
 	n, err := f.WriteAt(b, at)
 	if err == nil && n < len(b) {
@@ -308,14 +308,14 @@ func write(f File, b []byte, at int64) error {
 	return err
 }
 
-// Records returns the number of records that Open has found or Sync has written.
+// Records returns the number of records in the file, that is, found by Open or written by Sync.
 func (j *Journal) Records() int64 { return j.records }
 
 // Bytes returns the size of the journal's file in bytes.
 func (j *Journal) Bytes() int64 { return j.size }
 
-// Each calls f for every record, in order. f must not retain the payload. Each returns an error of f with its offset in
-// the file. Each returns an *Error if a record differs from the record that Open has found.
+// Each calls f for every record, in order. f must not retain the payload. If f fails, Each returns its error with the
+// offset in the file. Each returns an *Error if a record differs from the one that Open found.
 func (j *Journal) Each(f func(payload []byte) error) error {
 	var failed error
 	at := int64(len(magic))
@@ -342,7 +342,7 @@ func (j *Journal) Each(f func(payload []byte) error) error {
 type header struct {
 	length int64
 	sum    uint32 // of the payload
-	began  int64  // start of the write that the record belongs to
+	began  int64  // start of the write to which the record belongs
 }
 
 func appendHeader(b, payload []byte, at, began int64) []byte {
@@ -353,16 +353,16 @@ func appendHeader(b, payload []byte, at, began int64) []byte {
 	return binary.LittleEndian.AppendUint32(b, placed(b[first:], at))
 }
 
-// placed returns the checksum of a header at its offset.
+// placed returns the checksum of a header at offset at.
 func placed(head []byte, at int64) uint32 {
 	var place [8]byte
 	binary.LittleEndian.PutUint64(place[:], uint64(at))
 	return crc32.Update(crc32.Checksum(place[:], castagnoli), castagnoli, head)
 }
 
-// decode decodes the header at an offset of the file. ok is false if it does not match its checksum.
+// decode decodes the header at an offset of the file. ok is false if the header does not match its checksum.
 func decode(b []byte, at int64) (h header, ok bool) {
-	// The offset is part of the checksum, so a header that the disk wrote to the wrong place does not match.
+	// The checksum includes the offset, so a header that the disk wrote to the wrong offset does not match.
 	if placed(b[:headerBytes-4], at) != binary.LittleEndian.Uint32(b[headerBytes-4:]) {
 		return h, false
 	}
@@ -371,8 +371,8 @@ func decode(b []byte, at int64) (h header, ok bool) {
 	return h, h.length > 0 && h.length <= MaxRecord && h.began >= int64(len(magic))
 }
 
-// read calls f for every complete record in the first size bytes. It returns the problem with the next record, or nil.
-// The Error has no Err and no Cure if the record is damaged.
+// read calls f for every complete record in the first size bytes. It returns the problem with the first record that is
+// not complete, or nil. If that record is damaged, the Error has no Err and no Cure.
 func (j *Journal) read(size int64, f func([]byte) error) *Error {
 	at := int64(len(magic))
 	r := bufio.NewReaderSize(io.NewSectionReader(j.f, at, size-at), int(min(1<<20, size-at)))
@@ -425,9 +425,9 @@ func (j *Journal) Append(payload []byte) error {
 	return nil
 }
 
-// Sync writes the appended records. It returns when they are on the disk and the mark is written. After an error the
-// contents of the disk are unknown. Every further Sync then returns the same error, and the journal can only be closed
-// and opened again.
+// Sync writes the appended records. It returns when the records are on the disk and the mark is written. After an error
+// the contents of the disk are unknown. Every further Sync then returns the same error, and the journal can only be
+// closed and opened again.
 func (j *Journal) Sync() error {
 	if j.failed != nil || len(j.pending) == 0 {
 		return j.failed
@@ -443,7 +443,7 @@ func (j *Journal) sync() error {
 	if err := j.f.Sync(); err != nil {
 		return j.wrong(j.size, "it cannot be synced", err, cureSync)
 	}
-	// The mark follows the sync: it must never promise more than is on the disk.
+	// Write the mark after the sync, because it must never promise more than is on the disk.
 	if err := j.writeMark(j.size + int64(len(j.pending))); err != nil {
 		return &Error{File: j.name + markSuffix, What: "it cannot be written", Err: err, Cure: cureSync}
 	}

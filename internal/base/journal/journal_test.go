@@ -79,8 +79,8 @@ func TestRecordsOutliveTheProcess(t *testing.T) {
 	}
 }
 
-// TestTornTailIsCutOff checks that everything after the last complete record is cut off, even a single byte. No part of
-// a record and no header remains in the file.
+// TestTornTailIsCutOff checks that everything after the last complete record is cut off, even if it is a single byte.
+// No part of a record and no header remains in the file.
 func TestTornTailIsCutOff(t *testing.T) {
 	for _, torn := range []int{1, headerBytes - 1, headerBytes, headerBytes + 1, 100} {
 		folder := t.TempDir()
@@ -133,8 +133,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestRecordsWrittenTogether checks that records of the same write count individually, before and after a restart of
-// the process.
+// TestRecordsWrittenTogether checks that records of the same write count separately, before and after a restart of the
+// process.
 func TestRecordsWrittenTogether(t *testing.T) {
 	folder := t.TempDir()
 	j, err := Open(OS{}, folder, "a.journal")
@@ -164,8 +164,8 @@ func TestRecordsWrittenTogether(t *testing.T) {
 	}
 }
 
-// TestRemoveOthers checks that logs with other names are removed, in all generations and with their marks. Files that
-// are not journals remain.
+// TestRemoveOthers checks that logs with other names are removed, with all generations and marks. Files that are not
+// journals remain.
 func TestRemoveOthers(t *testing.T) {
 	folder := t.TempDir()
 	stay := []string{"a.1.journal", "a.12.journal.synced", "a.journal", "a.journal.synced", "notes", "notes.synced"}

@@ -11,13 +11,13 @@ import (
 	"strings"
 )
 
-// A log's own records start with the byte ownRecord, followed by a kind and the number of a generation, 8 bytes. A
-// record of kind kindContinued also contains two numbers of 8 bytes each. These are the size in bytes and the number of
-// records of that generation's file at the switch.
+// The log's own records start with the byte ownRecord, followed by a kind and the number of a generation, 8 bytes. A
+// record of kind kindContinued also contains the size in bytes and the number of records of that generation's file at
+// the switch, 8 bytes each.
 const (
 	ownRecord     = 0
 	kindContinued = 1 // the last record of its file: the log continues in the next generation
-	kindOpened    = 2 // the log has switched to this generation; the record holds its number
+	kindOpened    = 2 // the log has switched to this generation, whose number the record contains
 	openedBytes   = 2 + 8
 	continuation  = openedBytes + 2*8
 
@@ -27,18 +27,20 @@ const (
 const cureGeneration = "put the file back as it was, or delete all generations of the journal, each together with the file of the same name and " + markSuffix +
 	" (a pod: delete the pod), which loses the node's state, so that the database is made anew"
 
-// Log is a journal that can be truncated. It consists of generations, each a Journal in a separate file:
-// FOLDER/NAME.journal is generation 0, FOLDER/NAME.1.journal generation 1, and so on. The present generation is the
-// log. A Next is the future successor of the present generation. It starts with the data that the log's owner needs in
-// place of the earlier records.
+// Log is a journal that can be truncated. It consists of generations, each of which is a Journal in a separate file:
+// FOLDER/NAME.journal is generation 0, FOLDER/NAME.1.journal is generation 1, and so on. The log is in the present
+// generation. A Next is the future successor of the present generation. It starts with the data that replaces the
+// earlier records.
 //
-// The present generation is authoritative until its last record, on the disk, states that the log continues in the next
-// generation. That generation is then completely on the disk; the record contains its size. The next generation then
-// gets a record which states that it was opened. It becomes the log once its predecessor has been removed. So the
-// lowest existing generation is always authoritative. A higher generation belongs to a switch that must be finished, or
-// to a switch that never took place.
+// The present generation is authoritative until a record on the disk, which is its last, states that the log continues
+// in the next generation. By then the next generation is completely on the disk; the record contains its size. After
+// that, a record in the next generation states that it was opened. The next generation becomes the log once its
+// predecessor has been removed.
 //
-// A Log is for a single goroutine. Another goroutine may use its Next.
+// So the lowest existing generation is always authoritative. A higher generation belongs to a switch that must be
+// finished, or to a switch that never took place.
+//
+// Only one goroutine may use a Log. Another goroutine may use its Next.
 type Log struct {
 	d            Disk
 	folder, name string
@@ -46,12 +48,12 @@ type Log struct {
 	j            *Journal
 	own          int64 // number of the log's own records in j
 	next         *Next // nil if there is none
-	failed       error // error of Switch, after which it is unknown which generation is authoritative
+	failed       error // error of Switch, after which the authoritative generation is unknown
 }
 
 // OpenLog opens or creates the log with this name in a folder. It finishes a switch that was started, and removes files
-// of generations that the log never switched to. It returns ErrLocked while another process has the log open. It
-// returns an *Error if an authoritative file is damaged, unreadable or missing. A name must not end in a point and a
+// of generations to which the log never switched. It returns ErrLocked while another process has the log open. It
+// returns an *Error if an authoritative file is damaged, unreadable or missing. A name must not end in a period and a
 // number.
 func OpenLog(d Disk, folder, name string) (*Log, error) {
 	if f, ok := parse(fileName(name, 0)); !ok || f != (fileOf{name: name}) || filepath.Base(name) != name {
@@ -79,7 +81,7 @@ func fileName(name string, generation int) string {
 	return name + extension
 }
 
-// fileOf holds the parts of a file name.
+// fileOf contains the parts of a file name.
 type fileOf struct {
 	name       string // of the log
 	generation int
@@ -92,7 +94,7 @@ func parse(file string) (f fileOf, ok bool) {
 		return f, false
 	}
 	if i := strings.LastIndexByte(f.name, '.'); i > 0 {
-		// Only the form that fileName writes is a generation; 01 or +1 belong to the name.
+		// Only numbers in the form that fileName writes are generations; 01 or +1 are part of the name.
 		if n, err := strconv.Atoi(f.name[i+1:]); err == nil && n > 0 && strconv.Itoa(n) == f.name[i+1:] {
 			f.name, f.generation = f.name[:i], n
 		}
@@ -126,7 +128,7 @@ func (l *Log) open() error {
 	if err != nil {
 		return err
 	}
-	// A mark of a later generation shows that a log existed; generation 0 must not be created in its place.
+	// The mark of a later generation shows that a log existed, so do not create generation 0 in its place.
 	if last := len(marks) - 1; len(journals) == 0 && last >= 0 && marks[last] > 0 {
 		return &Error{File: l.path(marks[last]), What: "it is missing, and its mark is there", Cure: cureGeneration}
 	}
@@ -141,7 +143,7 @@ func (l *Log) open() error {
 	if err != nil {
 		return err
 	}
-	// A generation that was never opened is a Next that was not finished; its predecessor, the log, is missing.
+	// A generation that was never opened is an unfinished Next. Its predecessor, which is the log, is missing.
 	if l.generation > 0 && !found.opened {
 		return &Error{File: l.path(l.generation), Offset: found.at, What: fmt.Sprintf("it was never opened as the log, which is %s; that is missing",
 			l.path(l.generation-1)), Cure: cureGeneration}
@@ -156,15 +158,15 @@ func (l *Log) open() error {
 }
 
 // lockLowest opens and locks the file of the lowest generation, so that no other process can have it open. After
-// locking, it checks that the generation is still the lowest: another process may have switched and removed the file in
-// the meantime.
+// locking, it checks that the generation is still the lowest, because another process may have switched and removed the
+// file in the meantime.
 func (l *Log) lockLowest(create bool) (File, error) {
 	open := l.d.OpenExisting
 	if create {
 		open = l.d.Open
 	}
 	f, err := open(l.path(l.generation))
-	// Another process has switched to the next generation since the list was read, so it has the log open.
+	// Since the list was read, another process has switched to the next generation, so that process has the log open.
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, ErrLocked
 	}
@@ -185,9 +187,9 @@ func (l *Log) lockLowest(create bool) (File, error) {
 	return f, nil
 }
 
-// take opens the file of the present generation as its journal. promised is the promised size in bytes according to the
-// previous generation; 0 if there is none. Opening the mark syncs the folder, so names that an earlier process has
-// created or removed are durable afterwards.
+// take opens the file of the present generation as a journal. promised is the promised size in bytes according to the
+// previous generation, or 0 if there is none. Opening the mark syncs the folder. Afterwards, names that an earlier
+// process has created or removed are durable.
 func (l *Log) take(f File, promised int64) (*scan, error) {
 	s := &scan{file: l.path(l.generation), generation: l.generation, at: int64(len(magic))}
 	j, err := take(l.d, &Journal{f: f, name: s.file, promised: promised, found: s.record})
@@ -220,7 +222,7 @@ func (l *Log) finish(old *scan) (*scan, error) {
 		_ = f.Close()
 		return nil, err
 	}
-	// The mark may be older than the switch, but all of these bytes were on the disk before the switch.
+	// The mark may be older than the switch, but all these bytes were on the disk before the switch.
 	found, err := l.take(f, old.bytes)
 	if err != nil {
 		return nil, err
@@ -229,24 +231,24 @@ func (l *Log) finish(old *scan) (*scan, error) {
 	if found.opened {
 		at, records = found.openedAt, found.openedAfter
 	}
-	// At the switch the next generation was complete, so a difference means that the file is damaged or was replaced.
+	// The next generation was complete at the switch, so a difference means that the file was damaged or replaced.
 	if at != old.bytes || records != old.count {
 		return nil, &Error{File: path, Offset: at, What: fmt.Sprintf("it has %d records in %d bytes there, and %s is continued in one of %d records in %d bytes",
 			records, at, old.file, old.count, old.bytes), Cure: cureGeneration}
 	}
-	// The process stopped between the two records of the switch.
+	// The process stopped after it had written the first of the two records of the switch.
 	if !found.opened {
 		if err := errors.Join(l.j.Append(own(kindOpened, l.generation)), l.j.Sync()); err != nil {
 			return nil, err
 		}
 		found.opened, found.own = true, found.own+1
 	}
-	// The old file is needed until the record kindOpened of the next generation is on the disk.
+	// Remove the old file last: it is needed until the record kindOpened of the next generation is on the disk.
 	return found, remove(l.d, old.file)
 }
 
-// remove deletes a generation, the journal first. A mark without a journal is harmless if the next generation was
-// opened, but OpenLog rejects a journal without a mark.
+// remove deletes the files of a generation, the journal first. A mark without a journal is harmless if the next
+// generation was opened, but OpenLog rejects a journal without a mark.
 func remove(d Disk, path string) error {
 	for _, file := range []string{path, path + markSuffix} {
 		if err := d.Remove(file); err != nil {
@@ -256,7 +258,7 @@ func remove(d Disk, path string) error {
 	return nil
 }
 
-// removeLeftovers removes generations that the log never switched to, and marks of removed generations.
+// removeLeftovers removes generations to which the log never switched, and marks of removed generations.
 func (l *Log) removeLeftovers() error {
 	journals, marks, err := l.list()
 	if err != nil {
@@ -268,7 +270,8 @@ func (l *Log) removeLeftovers() error {
 		}
 		if opened, err := l.wasOpened(g); err != nil {
 			return err
-			// The present generation lacks its record kindContinued, so its file was damaged or replaced by an old version.
+			// The record kindContinued is missing from the present generation, so its file was damaged or replaced by an old
+			// version.
 		} else if opened {
 			return &Error{File: l.path(l.generation), Offset: l.j.size, What: fmt.Sprintf("it lacks the record that it is continued, and %s says that the log has gone on there",
 				l.path(g)), Cure: cureGeneration}
@@ -285,8 +288,8 @@ func (l *Log) removeLeftovers() error {
 	return nil
 }
 
-// wasOpened reports whether a file above the present generation has a record that it was opened as the log. It reads
-// only up to the first incomplete record.
+// wasOpened reports whether a generation above the present one contains a record that it was opened as the log. It
+// reads only up to the first incomplete record.
 func (l *Log) wasOpened(generation int) (bool, error) {
 	path := l.path(generation)
 	f, err := l.d.OpenExisting(path)
@@ -306,19 +309,19 @@ func (l *Log) wasOpened(generation int) (bool, error) {
 	return s.opened, nil
 }
 
-// scan is the state of a generation according to its records.
+// scan is the state of a generation as described by its records.
 type scan struct {
 	file       string
 	generation int
 	at         int64 // offset of the next record
 	records    int64
 	own        int64 // number of the log's own records
-	// opened is set if the log has switched to this generation. The record about it is at openedAt, after openedAfter
-	// records.
+	// opened is set if the log has switched to this generation. The record of this is at offset openedAt, after
+	// openedAfter other records.
 	opened                bool
 	openedAt, openedAfter int64
-	// continued is set if the log continues in the next generation. At the switch, that generation had bytes bytes and
-	// count records.
+	// continued is set if the log continues in the next generation. bytes and count are the size and the number of records
+	// of that generation at the switch.
 	continued    bool
 	bytes, count int64
 	wrong        *Error // the first record that is not allowed at its position
@@ -333,7 +336,8 @@ func (s *scan) record(payload []byte) {
 	s.records++
 }
 
-// understand interprets the next record. It returns a description of the problem if the record is invalid, else "".
+// understand interprets the next record. It returns a description of the problem if the record is invalid, and ""
+// otherwise.
 func (s *scan) understand(payload []byte) string {
 	if s.continued {
 		return "there is a record behind the one that says that the log goes on in the next generation"
@@ -376,7 +380,7 @@ func check(path string, payload []byte) error {
 }
 
 // Append adds a record to the present generation, and keeps a copy for the next generation if there is one. Sync writes
-// the record. The payload must not be empty nor start with a zero byte. The caller may reuse it.
+// the record. The payload must not be empty or start with a zero byte. The caller may reuse it.
 func (l *Log) Append(payload []byte) error {
 	if l.failed != nil {
 		return l.failed
@@ -420,13 +424,13 @@ func (l *Log) Each(f func(payload []byte) error) error {
 	})
 }
 
-// Records returns the number of durable records of the present generation, without the log's own.
+// Records returns the number of durable records in the present generation, without the log's own records.
 func (l *Log) Records() int64 { return l.j.records - l.own }
 
 // Bytes returns the size of the present generation's file in bytes, including the log's own records.
 func (l *Log) Bytes() int64 { return l.j.size }
 
-// Generation returns the number of the present generation, from 0.
+// Generation returns the number of the present generation, counted from 0.
 func (l *Log) Generation() int { return l.generation }
 
 // Close discards the next generation, if there is one, and closes the log. Unsynced records are lost.

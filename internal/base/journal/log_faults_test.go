@@ -16,8 +16,8 @@ import (
 	"github.com/geobench/geobench/internal/base/journal/journaltest"
 )
 
-// story is the growing state of a log's owner, grouped by sync. A record of the log is either a plus followed by a
-// word, or an equals sign followed by all previous words: a checkpoint.
+// story is the input of a log's owner, grouped by sync. A record of the log is either a plus sign followed by a word,
+// or an equals sign followed by all words so far, which is a checkpoint.
 var story = [][]string{{"a"}, {"bb", "c"}, {"dddd"}, {"e", "f"}, {"g"}, {"hh"}}
 
 // begins lists the syncs before which a checkpoint starts; the switch follows the next sync. If the value is true, the
@@ -51,7 +51,7 @@ func words(l *journal.Log) (words []string, err error) {
 }
 
 // live opens the log and continues the story to its end, truncating the log at the points in begins. If a next
-// generation fails, live tries again at the next opportunity. It returns the number of promised words.
+// generation fails, live retries at the next opportunity. It returns the number of promised words.
 func live(d journal.Disk) (promised int, err error) {
 	l, err := journal.OpenLog(d, "folder", "a")
 	if err != nil {
@@ -105,7 +105,7 @@ func live(d journal.Disk) (promised int, err error) {
 	return promised, nil
 }
 
-// relive opens the log and returns its words.
+// relive opens the log again and returns its words.
 func relive(d journal.Disk) ([]string, error) {
 	l, err := journal.OpenLog(d, "folder", "a")
 	if err != nil {
@@ -115,7 +115,7 @@ func relive(d journal.Disk) ([]string, error) {
 	return words(l)
 }
 
-// kept fails unless the words found are a prefix of the story that includes all promised words.
+// kept fails the test unless the words found are a prefix of the story that includes all promised words.
 func kept(t *testing.T, what string, found []string, promised int) {
 	t.Helper()
 	if all := wordsUpTo(len(story)); len(found) > len(all) || !slices.Equal(found, all[:len(found)]) {
@@ -125,7 +125,7 @@ func kept(t *testing.T, what string, found []string, promised int) {
 	}
 }
 
-// alone fails unless the disk has a single generation.
+// alone fails the test unless there is only one generation on the disk.
 func alone(t *testing.T, what string, d *journaltest.Disk) {
 	t.Helper()
 	if f := d.Files(); len(f) != 2 || f[0]+".synced" != f[1] {
@@ -133,7 +133,7 @@ func alone(t *testing.T, what string, d *journaltest.Disk) {
 	}
 }
 
-// refusedLog fails unless the error names the file, the problem and the remedy.
+// refusedLog fails the test unless the error names the file, the problem and the remedy.
 func refusedLog(t *testing.T, what string, err error) {
 	t.Helper()
 	var e *journal.Error
@@ -144,7 +144,7 @@ func refusedLog(t *testing.T, what string, err error) {
 	}
 }
 
-// TestMachineEndsInALog crashes the machine or the process at any operation, including operations of a switch, of
+// TestMachineEndsInALog crashes the machine or the process at any operation, including the operations of a switch, of
 // opening the log and of finishing a switch. The log then opens with all promised records, and continues.
 func TestMachineEndsInALog(t *testing.T) {
 	worlds := 0
@@ -194,7 +194,7 @@ func TestMachineEndsInALog(t *testing.T) {
 // stage is a snapshot of the files between two disk operations of a log.
 type stage struct {
 	files    map[string][]byte
-	promised int // = number of promised words
+	promised int // number of promised words
 	lowest   string
 }
 
@@ -209,14 +209,14 @@ func (s stage) disk(change map[string][]byte) *journaltest.Disk {
 	return d
 }
 
-// without returns a disk with the stage's files except one.
+// without returns a disk with all files of the stage except gone.
 func (s stage) without(gone string) *journaltest.Disk {
 	c := stage{files: maps.Clone(s.files)}
 	delete(c.files, gone)
 	return c.disk(nil)
 }
 
-// stages returns all distinct stages of a log's life on a disk without faults, from the first promise on.
+// stages returns all distinct stages in the life of a log on a disk without faults, starting with the first promise.
 func stages(t *testing.T) (all []stage) {
 	t.Helper()
 	for n := 1; ; n++ {
@@ -235,7 +235,7 @@ func stages(t *testing.T) (all []stage) {
 				s.lowest = f
 			}
 		}
-		// In name order, a.1.journal precedes a.journal.
+		// In alphabetical order, a.1.journal precedes a.journal.
 		if _, ok := s.files["folder/a.journal"]; ok {
 			s.lowest = "folder/a.journal"
 		}
@@ -250,7 +250,7 @@ func stages(t *testing.T) (all []stage) {
 	}
 }
 
-// At any stage, if a file is lost or damaged anywhere, OpenLog returns an error or the damage has no effect.
+// If a file is lost or damaged anywhere, at any stage, OpenLog returns an error or the damage has no effect.
 func TestEveryByteOfALog(t *testing.T) {
 	n, refusals, both := 0, 0, 0
 	for i, s := range stages(t) {
@@ -285,12 +285,13 @@ func TestEveryByteOfALog(t *testing.T) {
 }
 
 // TestEveryByteOfALogBehindOldMarks repeats TestEveryByteOfALog after a machine crash, with old marks. Promised records
-// of the present generation may then be cut off undetected down to its mark, as in a Journal without generations.
-// Records that existed at the switch to the generation are never lost, and damage in any other file loses nothing.
+// of the present generation may then be cut off undetected, but only beyond its mark, as in a Journal without
+// generations. Records that existed at the switch to this generation are never lost, and damage to any other file loses
+// nothing.
 func TestEveryByteOfALogBehindOldMarks(t *testing.T) {
 	type version struct {
 		mark     []byte
-		promised int // number of promised words when it was written
+		promised int // number of words promised when the mark was written
 	}
 	marks := map[string][]version{} // by file
 	switched := map[string]int{}    // number of words promised when the file became the lowest
@@ -348,7 +349,8 @@ func TestEveryByteOfALogBehindOldMarks(t *testing.T) {
 	t.Logf("%d damages, %d refused", n, refusals)
 }
 
-// OpenLog refuses a log with a lost file and names the file, unless the file is not yet or no longer part of the log.
+// If a file of the log is lost, OpenLog returns an error that names the file, unless the file is not yet or no longer
+// part of the log.
 func TestLostGenerations(t *testing.T) {
 	const first, second = "folder/a.journal", "folder/a.1.journal"
 	seen := map[string]int{}
@@ -384,8 +386,8 @@ func TestLostGenerations(t *testing.T) {
 	}
 }
 
-// TestAnotherNextGeneration checks that a complete but different file in the place of the next generation is refused if
-// its length differs.
+// TestAnotherNextGeneration checks that a complete but different file in place of the next generation is rejected if
+// its length is different.
 func TestAnotherNextGeneration(t *testing.T) {
 	const second = "folder/a.1.journal"
 	continued := 0
@@ -415,7 +417,7 @@ func TestAnotherNextGeneration(t *testing.T) {
 }
 
 // TestOpenedBehindWhatIsNotContinued damages a file so that the log seems never to have continued in the next
-// generation. The damage is detected, because the next generation states that it was opened.
+// generation. The damage is detected, because the next generation contains a record that it was opened.
 func TestOpenedBehindWhatIsNotContinued(t *testing.T) {
 	all := stages(t)
 	for i, s := range all {
@@ -425,7 +427,7 @@ func TestOpenedBehindWhatIsNotContinued(t *testing.T) {
 		}
 		first := bytes.Clone(s.files[s.lowest])
 		first[len(first)-1] ^= 1
-		old := s.files["folder/a.1.journal.synced"] // = a mark that promises fewer bytes
+		old := s.files["folder/a.1.journal.synced"] // a mark that promises fewer bytes
 		for _, earlier := range all[:i] {
 			if b := earlier.files[s.lowest+".synced"]; len(earlier.files) == 2 && len(b) > 0 {
 				old = b
@@ -443,7 +445,7 @@ func TestOpenedBehindWhatIsNotContinued(t *testing.T) {
 var kinds = []journaltest.Kind{journaltest.Open, journaltest.Read, journaltest.Write, journaltest.Truncate, journaltest.Sync, journaltest.List,
 	journaltest.Remove, journaltest.SyncFolder}
 
-// failing returns a disk that fails as specified by fail, and a flag that reports whether it has failed.
+// failing returns a disk that fails as fail specifies, and a flag that is set once it has failed.
 func failing(fail func(journaltest.Op) (int, error)) (d *journaltest.Disk, failed *bool) {
 	failed = new(bool)
 	return &journaltest.Disk{Fail: func(op journaltest.Op) (int, error) {
@@ -454,7 +456,8 @@ func failing(fail func(journaltest.Op) (int, error)) (d *journaltest.Disk, faile
 }
 
 // TestFullDiskOfTheNextGeneration fills the disk at any byte of any write of the next generation. Only the checkpoint
-// is lost, unless the log has already started to switch to that generation. Then the next process finishes the switch.
+// is lost, unless the log has already started to switch to that generation. In that case, the next process finishes the
+// switch.
 func TestFullDiskOfTheNextGeneration(t *testing.T) {
 	fatal, survived := 0, 0
 	for _, name := range []string{"folder/a.1.journal", "folder/a.1.journal.synced", "folder/a.2.journal"} {
@@ -497,8 +500,9 @@ func TestFullDiskOfTheNextGeneration(t *testing.T) {
 	}
 }
 
-// TestOperationsOfALogFail lets any operation of the disk fail once. The log continues, or is broken and reports the
-// error permanently. All promised records are found after a restart of the process and after a machine crash.
+// TestOperationsOfALogFail makes any single operation of the disk fail once. Either the log continues, or it is broken
+// and reports the error permanently. All promised records are found after a restart of the process and after a machine
+// crash.
 func TestOperationsOfALogFail(t *testing.T) {
 	for _, kind := range kinds {
 		goesOn, ends := 0, 0
@@ -537,9 +541,9 @@ func TestOperationsOfALogFail(t *testing.T) {
 	}
 }
 
-// TestOperationsOfOpeningALogFail lets any operation fail once while a log is opened, at any stage. OpenLog returns an
-// error, or the failure has no effect. All promised records are found after a restart of the process and after a
-// machine crash.
+// TestOperationsOfOpeningALogFail makes any single operation fail once while a log is opened, at any stage. Either
+// OpenLog returns an error, or the failure has no effect. All promised records are found after a restart of the process
+// and after a machine crash.
 func TestOperationsOfOpeningALogFail(t *testing.T) {
 	opened, refusals := 0, 0
 	for i, s := range stages(t) {
@@ -582,10 +586,10 @@ func TestOperationsOfOpeningALogFail(t *testing.T) {
 	}
 }
 
-// TestABrokenSwitchIsForGood checks that a log is permanently broken once a switch has failed halfway, so that the
-// authoritative generation is unknown. Further records are rejected, and the disk does not change.
+// TestABrokenSwitchIsForGood checks that a log is permanently broken once a switch has failed halfway, because it is
+// then unknown which generation is authoritative. Further records are rejected, and the disk does not change.
 func TestABrokenSwitchIsForGood(t *testing.T) {
-	for n := 1; n <= 2; n++ { // the first sync writes the record continued, the second the record opened
+	for n := 1; n <= 2; n++ { // the first sync writes the record kindContinued, and the second the record kindOpened
 		d := &journaltest.Disk{}
 		l, err := journal.OpenLog(d, "folder", "a")
 		if err != nil {
@@ -631,8 +635,8 @@ func TestABrokenSwitchIsForGood(t *testing.T) {
 	}
 }
 
-// FuzzOpenLog checks that opening the log terminates for any file contents. A log that was accepted once is accepted
-// again, with the same records.
+// FuzzOpenLog checks that opening the log terminates for any content of its files. A log that was accepted once is
+// accepted again, with the same records.
 func FuzzOpenLog(f *testing.F) {
 	for n := 1; n < 120; n += 5 {
 		d := &journaltest.Disk{Fail: endsAt(n)}

@@ -27,7 +27,7 @@ func openLog(t *testing.T, d journal.Disk, folder string) *journal.Log {
 	return l
 }
 
-// ok fails if any error is not nil.
+// ok fails the test if any error is not nil.
 func ok(t *testing.T, errs ...error) {
 	t.Helper()
 	if err := errors.Join(errs...); err != nil {
@@ -51,8 +51,9 @@ func records(t *testing.T, l *journal.Log) (out []string) {
 	return out
 }
 
-// TestALogIsCutShort checks that a truncated log starts with its checkpoint and includes the records appended since the
-// checkpoint started. It continues in this process and in the next process. Earlier records no longer take up space.
+// TestALogIsCutShort checks that a truncated log starts with its checkpoint, and includes the records appended since
+// the checkpoint started. It continues in this process and in the next process. Earlier records take up no space any
+// more.
 func TestALogIsCutShort(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "deep", "down")
 	l := openLog(t, journal.OS{}, folder)
@@ -150,7 +151,8 @@ func TestRefusalsOfALog(t *testing.T) {
 	alone(t, "closed", d)
 }
 
-// TestCatchUp checks that kept payloads are written in pieces until little is left, which the switch writes.
+// TestCatchUp checks that CatchUp writes kept payloads in pieces until little is left, and that the switch writes the
+// rest.
 func TestCatchUp(t *testing.T) {
 	const kilobyte, count = 1 << 10, 9 << 10
 	d := &journaltest.Disk{}
@@ -185,8 +187,8 @@ func TestCatchUp(t *testing.T) {
 	}
 }
 
-// TestNextBesideTheLog writes the checkpoint in one goroutine while the log's owner appends in another, which never
-// waits for the checkpoint. Some checkpoints are discarded in the meantime, and some find the disk full.
+// TestNextBesideTheLog writes the checkpoint in one goroutine while the log's owner appends in another, without ever
+// waiting for the checkpoint. In the meantime, some checkpoints are discarded, and some fail because the disk is full.
 func TestNextBesideTheLog(t *testing.T) {
 	d := &journaltest.Disk{}
 	l := openLog(t, d, "folder")
@@ -259,7 +261,7 @@ func TestNextBesideTheLog(t *testing.T) {
 	alone(t, "in the end", d)
 }
 
-// TestDiscardedInASwitch discards a generation during a switch, after some of the kept payloads have been written. That
+// TestDiscardedInASwitch discards a generation during a switch, after some of the kept payloads were written. That
 // generation does not become the log.
 func TestDiscardedInASwitch(t *testing.T) {
 	d := &journaltest.Disk{}
@@ -279,7 +281,7 @@ func TestDiscardedInASwitch(t *testing.T) {
 				n.Discard()
 				close(discarded)
 			}()
-			for n.Behind() > 0 { // = then Discard waits for the switch
+			for n.Behind() > 0 { // from then on, Discard waits for the switch
 				runtime.Gosched()
 			}
 		}
@@ -296,8 +298,8 @@ func TestDiscardedInASwitch(t *testing.T) {
 	alone(t, "discarded", d)
 }
 
-// TestLeftoversOfADiscardedGeneration checks that files of a discarded generation that could not be removed do not
-// become part of the next attempt.
+// TestLeftoversOfADiscardedGeneration checks that files of a discarded generation never become part of the next
+// attempt, even if they could not be removed.
 func TestLeftoversOfADiscardedGeneration(t *testing.T) {
 	d := &journaltest.Disk{}
 	l := openLog(t, d, "folder")
@@ -324,8 +326,8 @@ func TestLeftoversOfADiscardedGeneration(t *testing.T) {
 	}
 }
 
-// TestRecordsThatDoNotBelongThere checks that a file of another generation is refused under a wrong name. So is a
-// record at a position at which a log does not write such records.
+// TestRecordsThatDoNotBelongThere checks that the file of a generation is rejected under the name of another
+// generation. So is a record at a position where a log never writes such a record.
 func TestRecordsThatDoNotBelongThere(t *testing.T) {
 	own := func(kind, generation byte, more ...byte) []byte {
 		return append([]byte{0, kind, generation, 0, 0, 0, 0, 0, 0, 0}, more...)
@@ -367,7 +369,8 @@ func TestRecordsThatDoNotBelongThere(t *testing.T) {
 	}
 }
 
-// late is a disk that calls a function once: listed after the next List, opened after the next OpenExisting.
+// late is a disk that calls two functions once each: listed after the next List, and opened after the next
+// OpenExisting.
 type late struct {
 	journal.Disk
 	listed, opened func()
@@ -390,8 +393,8 @@ func (d *late) OpenExisting(path string) (journal.File, error) {
 	return d.Disk.OpenExisting(path)
 }
 
-// TestTwoProcessesAndASwitch opens a log while another process switches to the next generation, and in some cases
-// exits. The opening process neither mistakes the old file for the log nor creates a new file.
+// TestTwoProcessesAndASwitch opens a log while another process switches to the next generation and, in some cases,
+// exits. The process that opens the log neither mistakes the old file for the log nor creates a new file.
 func TestTwoProcessesAndASwitch(t *testing.T) {
 	for _, ends := range []bool{false, true} {
 		for _, listed := range []bool{false, true} {

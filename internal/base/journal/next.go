@@ -9,9 +9,9 @@ import (
 )
 
 const (
-	// rest is the maximum amount that CatchUp leaves for Switch, in bytes.
+	// rest is the maximum number of bytes that CatchUp leaves for Switch to write.
 	rest = 256 << 10
-	// piece is the maximum amount that CatchUp writes with a single sync, in bytes.
+	// piece is the maximum number of bytes that CatchUp writes with a single sync.
 	piece = 4 << 20
 )
 
@@ -20,27 +20,27 @@ var (
 	errSwitched  = errors.New("the next generation is the log now")
 )
 
-// Next is the generation that will replace the present generation. If any method returns an error, the Next is
-// discarded: its files are removed, the present generation continues alone, and another Next may be started.
+// Next is the generation that will replace the present generation. If a method returns an error, the Next is discarded:
+// its files are removed, the present generation continues alone, and another Next may be started.
 type Next struct {
 	d            Disk
-	folder, name string // of its journal
+	folder, name string // folder and name of the journal
 
 	// writing is held during operations on the file.
 	writing sync.Mutex
 	j       *Journal // nil until there is something to write
-	behind  bool     // CatchUp has started: only kept payloads follow
+	behind  bool     // CatchUp has started, so only kept payloads follow
 
 	mu    sync.Mutex
 	kept  [][]byte
-	bytes int64 // size of the payloads that are kept and not yet on the disk
-	over  error // why the Next no longer keeps payloads; nil while it does
+	bytes int64 // size of the kept payloads that are not on the disk yet
+	over  error // the reason why the Next no longer keeps payloads; nil while it does
 }
 
 // Next starts the next generation while the present generation continues. There is at most one Next at a time. From now
-// on, Log.Append keeps a copy of each payload in memory for the Next. The records passed to the Next's Append must
-// represent everything that was appended to the log before, synced or not. The first call of a method of the Next
-// creates its files.
+// on, Log.Append keeps a copy of each payload in memory for the Next. The records passed to Next.Append must replace
+// everything that was appended to the log before, whether synced or not. The first method call on the Next creates its
+// files.
 func (l *Log) Next() (*Next, error) {
 	if err := l.Failed(); err != nil {
 		return nil, err
@@ -49,18 +49,19 @@ func (l *Log) Next() (*Next, error) {
 		if n.ended() == nil {
 			return nil, fmt.Errorf("journal %s: the next generation has been begun already", l.j.name)
 		}
-		n.Discard() // returns after its files are removed
+		n.Discard() // waits until its files are removed
 	}
 	l.next = &Next{d: l.d, folder: l.folder, name: fileName(l.name, l.generation+1)}
 	return l.next, nil
 }
 
-// use returns n.over if the Next has ended. Otherwise it creates the files unless they exist. n.writing must be held.
+// use returns n.over if the Next has ended. Otherwise it creates the files if they do not exist. The caller must hold
+// n.writing.
 func (n *Next) use() error {
 	if err := n.ended(); err != nil || n.j != nil {
 		return err
 	}
-	// An earlier attempt may have left files that could not be removed.
+	// An earlier attempt may have left files behind because removing them failed.
 	err := remove(n.d, n.path())
 	if err == nil {
 		n.j, err = Open(n.d, n.folder, n.name)
@@ -70,7 +71,7 @@ func (n *Next) use() error {
 
 func (n *Next) path() string { return filepath.Join(n.folder, n.name) }
 
-// keep queues a copy of a payload, to be written after the existing records.
+// keep queues a copy of a payload. It will be written after the existing records.
 func (n *Next) keep(payload []byte) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -87,9 +88,9 @@ func (n *Next) Behind() int64 {
 	return n.bytes
 }
 
-// Append adds a record that precedes all payloads appended to the log since the Next was started. It must be called
-// before CatchUp. Sync writes the record; until then it is only in memory. The payload has the same restrictions as in
-// Log.Append.
+// Append adds a record. It precedes all payloads that were appended to the log since the Next was started. Append must
+// be called before CatchUp. Sync writes the record; until then it is only in memory. The payload is subject to the same
+// restrictions as in Log.Append.
 func (n *Next) Append(payload []byte) error {
 	n.writing.Lock()
 	defer n.writing.Unlock()
@@ -116,9 +117,9 @@ func (n *Next) Sync() error {
 	return n.giveUp(n.j.Sync())
 }
 
-// CatchUp writes and syncs the payloads appended to the log since the Next was started, until less than 256 KiB are
-// left. Switch writes the remainder while the log's owner waits. CatchUp does not return while payloads arrive faster
-// than the disk can write them, unless the Next is discarded.
+// CatchUp writes and syncs the payloads that were appended to the log since the Next was started, until less than 256
+// KiB are left. Switch writes the rest while the log's owner waits. If payloads arrive faster than the disk can write
+// them, CatchUp returns only if the Next is discarded.
 func (n *Next) CatchUp() error {
 	n.writing.Lock()
 	defer n.writing.Unlock()
@@ -136,8 +137,8 @@ func (n *Next) CatchUp() error {
 	}
 }
 
-// writePiece writes and syncs the first kept payloads, up to piece bytes but at least one payload. n.writing must be
-// held.
+// writePiece writes and syncs the first kept payloads: at most piece bytes, but at least one payload. The caller must
+// hold n.writing.
 func (n *Next) writePiece() error {
 	n.mu.Lock()
 	count, size := 0, 0
@@ -173,7 +174,7 @@ func (n *Next) ended() error {
 	return n.over
 }
 
-// end stops keeping payloads, and reports whether the Next had already ended.
+// end makes the Next stop keeping payloads, and reports whether it had already stopped.
 func (n *Next) end(why error) (already bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -184,7 +185,7 @@ func (n *Next) end(why error) (already bool) {
 	return false
 }
 
-// giveUp removes the generation unless err is nil, and returns err. n.writing must be held.
+// giveUp returns err and, unless err is nil, removes the generation. The caller must hold n.writing.
 func (n *Next) giveUp(err error) error {
 	if err == nil {
 		return nil
@@ -196,8 +197,8 @@ func (n *Next) giveUp(err error) error {
 	return err
 }
 
-// remove deletes the files. Files that remain because the disk fails are removed before another Next creates its files,
-// or when the log is opened.
+// remove deletes the files. If the disk fails, files may remain. They are removed before another Next creates its
+// files, or when the log is opened.
 func (n *Next) remove() {
 	_ = remove(n.d, n.path())
 	if n.j != nil {
@@ -205,8 +206,8 @@ func (n *Next) remove() {
 	}
 }
 
-// Discard removes the generation's files; the present generation continues alone. Discard waits for a write in
-// progress. It does nothing if the generation was discarded before or has become the log.
+// Discard removes the generation's files, and the present generation continues alone. Discard waits for a write in
+// progress. It does nothing if the generation was already discarded or has become the log.
 func (n *Next) Discard() {
 	// End the Next first, so that CatchUp stops after its current piece and releases the lock.
 	already := n.end(errDiscarded)
@@ -217,10 +218,11 @@ func (n *Next) Discard() {
 	}
 }
 
-// Switch writes the payloads that the next generation lacks, makes it the log, and removes the files of its
-// predecessor. All appended records must be synced. Switch waits for CatchUp. After an error the next generation is
-// discarded, and the present generation continues unless Failed returns an error. In that case only opening the log
-// again determines which generation is authoritative.
+// Switch writes the payloads that are missing from the next generation, makes that generation the log, and removes the
+// files of its predecessor. All appended records must have been synced. Switch waits for CatchUp.
+//
+// After an error the next generation is discarded, and the present generation continues unless Failed returns an error.
+// In that case, which generation is authoritative is unknown until the log is opened again.
 func (l *Log) Switch(n *Next) error {
 	if err := l.Failed(); err != nil {
 		return err
@@ -245,7 +247,7 @@ func (l *Log) Switch(n *Next) error {
 	if err := n.j.Sync(); err != nil {
 		return n.giveUp(err)
 	}
-	// A concurrent Discard has won; its removal of the files waits for n.writing.
+	// A concurrent Discard came first. It will remove the files once it holds n.writing.
 	if n.end(errSwitched) {
 		return n.ended()
 	}
@@ -253,14 +255,14 @@ func (l *Log) Switch(n *Next) error {
 		_ = n.j.Close()
 		return l.failed
 	}
-	_ = l.j.Close() // nothing is written to it any more
+	_ = l.j.Close() // no more data is written to it
 	l.j, l.own = n.j, 1
 	l.generation++
 	return nil
 }
 
-// hand makes the log continue in the journal of the next generation, which is completely on the disk. The order of its
-// steps is described at Log.
+// hand makes the log continue in the journal of the next generation, which is completely on the disk. The comment of
+// Log describes the order of the steps.
 func (l *Log) hand(next *Journal) error {
 	to := l.generation + 1
 	if err := errors.Join(l.j.Append(own(kindContinued, to, next.size, next.records)), l.j.Sync()); err != nil {

@@ -10,10 +10,11 @@ import (
 // Cgroups is the directory where the kernel mounts cgroups.
 const Cgroups = "/sys/fs/cgroup"
 
-// Throttled returns the number of CPU quota periods of this process's cgroup, and the number in which the kernel
-// throttled it. Both are 0 without a quota. root is the mount point of cgroups, version 2 or 1.
+// Throttled returns the number of CPU quota periods of this process's cgroup, and the number of these periods in which
+// the kernel throttled the cgroup. Both are 0 if there is no quota. root is the mount point of cgroups, version 2 or 1.
 func Throttled(root string) (periods, throttled int64) {
-	// Version 2 has the file in the root. In version 1 the cpu controller has a directory, often shared with cpuacct.
+	// In version 2, the file is in the root directory. In version 1, it is in the directory of the cpu controller, which
+	// is often shared with cpuacct.
 	for _, dir := range []string{".", "cpu", "cpu,cpuacct"} {
 		b, err := os.ReadFile(filepath.Join(root, dir, "cpu.stat"))
 		if err != nil {

@@ -13,13 +13,13 @@ import (
 )
 
 const (
-	// Beat is the interval of the sleeper's wake-ups. A hundred wake-ups per second cost a thousandth of a core.
+	// Beat is the interval at which the sleeper wakes up. A hundred wake-ups per second cost a thousandth of a core.
 	Beat = 10 * time.Millisecond
-	// buckets is the number of buckets per second: one for a lateness below floor, and three per doubling from there to
-	// 268 s.
+	// buckets is the number of buckets per second: one for a lateness below floor, and three for each doubling from floor
+	// to 268 s.
 	buckets = 64
 	floor   = 128 * time.Microsecond
-	// mostSeconds is the number of recent seconds that a Recorder keeps, which exceeds the longest run.
+	// mostSeconds is the number of latest seconds that a Recorder keeps. No run is longer.
 	mostSeconds = 8 * 3600
 	second      = time.Second
 )
@@ -35,8 +35,8 @@ func bucketOf(d time.Duration) int {
 	return min(buckets-1, 1+int(3*math.Log2(float64(d)/float64(floor))))
 }
 
-// upper returns the upper bound of a bucket's lateness. The last bucket also counts all larger values. A lateness below
-// floor counts as 0.
+// upper returns the upper bound of the latenesses in a bucket. The last bucket also counts all larger values. A
+// lateness below floor counts as 0.
 func upper(bucket int) time.Duration {
 	if bucket == 0 {
 		return 0
@@ -50,7 +50,7 @@ type Recorder struct {
 	now, used func() time.Duration
 
 	mu    sync.Mutex
-	since time.Duration // the first recorded second, a multiple of a second
+	since time.Duration // start of the first recorded second, in whole seconds
 	cells []cell
 }
 
@@ -59,7 +59,7 @@ func NewRecorder(now, used func() time.Duration) *Recorder {
 	return &Recorder{now: now, used: used, since: now().Truncate(second)}
 }
 
-// Run records until ctx is canceled.
+// Run records until ctx is done.
 func (r *Recorder) Run(ctx context.Context) {
 	alarm := time.NewTimer(Beat)
 	defer alarm.Stop()
@@ -77,12 +77,12 @@ func (r *Recorder) Run(ctx context.Context) {
 	}
 }
 
-// Woke records a wake-up that was due at due and happened at at. used is the CPU time that the process has used since
+// Woke records that a wake-up that was due at due happened at at. used is the CPU time that the process has used since
 // the previous wake-up. A late wake-up also counts for the beats that it missed.
 func (r *Recorder) Woke(due, at, used time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	// Each missed beat would have been late by one Beat less than the beat before (coordinated omission).
+	// For each missed beat, the lateness is one Beat less than for the beat before (coordinated omission).
 	for late := max(0, at-due-max(0, used)); ; late -= Beat {
 		c := r.cell(due)
 		if c == nil {
@@ -97,7 +97,7 @@ func (r *Recorder) Woke(due, at, used time.Duration) {
 	}
 }
 
-// cell returns the cell of a time, or nil if that second is no longer kept.
+// cell returns the cell for the second of a time, or nil if that second is no longer kept.
 func (r *Recorder) cell(at time.Duration) *cell {
 	i := int((at - r.since) / second)
 	if i < 0 {
@@ -115,11 +115,11 @@ func (r *Recorder) cell(at time.Duration) *cell {
 	return &r.cells[i]
 }
 
-// Record is the data of a recorder in its wire format.
+// Record is the recorded data in its wire format.
 type Record struct {
-	// Since is the first recorded second, by the clock of the process.
+	// Since is the start of the first recorded second, on the clock of the process.
 	Since time.Duration `json:"sinceNanoseconds"`
-	// Seconds holds the cells of all seconds from Since on, compressed.
+	// Seconds contains the cells of all seconds from Since on, compressed.
 	Seconds []byte `json:"seconds"`
 }
 
@@ -149,12 +149,12 @@ type Span struct{ From, To time.Duration }
 type Lateness struct {
 	// Seconds is the number of seconds.
 	Seconds int
-	// P50, P99 and Max are accurate to 25%, and 0 below 128 microseconds.
+	// P50, P99 and Max are accurate to 25%; values below 128 microseconds are 0.
 	P50, P99, Max time.Duration
 }
 
-// In returns the lateness in the seconds whose middle is in one of the spans, without seconds that overlap a span in
-// except. A nil Record has no seconds.
+// In returns the lateness over the seconds whose middle is in one of the spans. It excludes seconds that overlap a span
+// in except. A nil Record has no seconds.
 func (r *Record) In(spans, except []Span) (Lateness, error) {
 	var out Lateness
 	if r == nil {
@@ -166,7 +166,7 @@ func (r *Record) In(spans, except []Span) (Lateness, error) {
 		var c cell
 		if _, err := io.ReadFull(unpack, c[:]); err == io.EOF {
 			break
-			// A crafted record could expand without limit.
+			// Limit the number of seconds, because a crafted record could expand without bound.
 		} else if err != nil || i >= mostSeconds {
 			return out, fmt.Errorf("the seconds in which a process was late: %d of them are readable, and %d can be kept: %v", i, mostSeconds, err)
 		}
@@ -185,7 +185,7 @@ func (r *Record) In(spans, except []Span) (Lateness, error) {
 	return out, nil
 }
 
-// quantile returns the upper bound of the bucket that contains a percentile; 0 without wake-ups.
+// quantile returns the upper bound of the bucket that contains a percentile; 0 if there are no wake-ups.
 func quantile(all *[buckets]int64, percent int64) time.Duration {
 	total := int64(0)
 	for _, n := range all {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// player is a recorder with a clock and a CPU time that are set by the test.
+// player is a recorder for which the test sets the clock and the CPU time.
 type player struct {
 	*Recorder
 	at, cpu time.Duration
@@ -20,7 +20,7 @@ func play(start time.Duration) *player {
 	return p
 }
 
-// sleep simulates beats for a time of d. Each beat is late by late; busy is the share of this delay in which the
+// sleep simulates beats for the duration d. Each beat is late by late; busy is the fraction of this delay in which the
 // process itself used the CPU.
 func (p *player) sleep(d, late time.Duration, busy float64) {
 	for end := p.at + d; p.at < end; {
@@ -40,7 +40,7 @@ func (p *player) in(t *testing.T, spans []Span, except ...Span) Lateness {
 	return l
 }
 
-// near reports whether a delay equals want, within the 25% of a bucket's width.
+// near reports whether a delay equals want, within the 25% of a bucket's width and some rounding.
 func near(got, want time.Duration) bool {
 	return float64(got) >= float64(want)*0.98 && float64(got) <= float64(want)*1.27
 }
@@ -109,7 +109,7 @@ func TestBuckets(t *testing.T) {
 	}
 }
 
-// A recorder drops seconds that are older than any run, so that a process can run for weeks in bounded memory.
+// A recorder drops seconds that are too old for any run, so that a process can run for weeks in bounded memory.
 func TestRecorderIsBounded(t *testing.T) {
 	p := play(0)
 	p.sleep(time.Second, 0, 0)

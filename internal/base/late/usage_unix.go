@@ -17,7 +17,8 @@ func CPUTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// PeakMemory returns the largest resident memory of this process so far, in bytes; 0 if the kernel does not report it.
+// PeakMemory returns the largest resident memory that this process has had, in bytes; 0 if the kernel does not report
+// it.
 func PeakMemory() int64 {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// ru_maxrss is counted in bytes by macOS and in kilobytes by Linux.
+// ru_maxrss is in bytes on macOS and in kilobytes on Linux.
 func TestUnitOfPeakMemory(t *testing.T) {
 	for goos, want := range map[string]int64{"linux": 1024, "freebsd": 1024, "openbsd": 1024, "darwin": 1, "ios": 1} {
 		if got := maxrssBytes(goos); got != want {
@@ -18,8 +18,8 @@ func TestUnitOfPeakMemory(t *testing.T) {
 }
 
 // TestPeakMemory checks that the peak lies between the memory that the test has written and the memory that the runtime
-// has mapped. A unit that is 1024 times too small or too large violates a bound on every system. The upper bound leaves
-// room for the race detector's shadow memory.
+// has mapped. If the unit were 1024 times too small or too large, a bound would be violated on every system. The upper
+// bound includes room for the race detector's shadow memory.
 func TestPeakMemory(t *testing.T) {
 	const touched, program = 64 << 20, 1 << 30
 	block := make([]byte, touched)

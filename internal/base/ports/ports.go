@@ -1,5 +1,5 @@
 // Package ports lists the TCP and UDP ports on which Geobench's programs listen. They are in one place because network
-// policies, service meshes and sidecars need to know all of them.
+// policies, service meshes and sidecars must know all of them.
 package ports
 
 const (
@@ -7,7 +7,7 @@ const (
 	Peer = 7000
 	// Metrics is the port for the kubelet's probes and Prometheus, open to all clients.
 	Metrics = 7001
-	// Probe is the port on which probers answer, UDP and TCP.
+	// Probe is the UDP and TCP port on which probers answer.
 	Probe = 7002
 	// WANStatus is the port on which a WAN sidecar serves its health and metrics.
 	WANStatus = 7003

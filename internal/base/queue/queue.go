@@ -1,4 +1,4 @@
-// Package queue implements a first-in, first-out queue that reuses its memory, for use in state machines.
+// Package queue implements a first-in, first-out queue for state machines. The queue reuses its memory.
 package queue
 
 import "slices"
@@ -35,13 +35,14 @@ func (q *Queue[T]) Front() (v T) {
 
 // Pop drops the oldest element. The queue must not be empty.
 func (q *Queue[T]) Pop() {
-	// Drop the reference, so that the element can be freed.
+	// Clear the slot, so that the element can be garbage collected.
 	var zero T
 	q.items[q.head] = zero
 	q.head++
 	if q.head == len(q.items) {
 		q.items, q.head = q.items[:0], 0
-		// Compact only when at least half of the memory is unused, so that each element moves at most about once per pop.
+		// Compact only when at least half of the memory is unused, so that on average each pop moves at most about one
+		// element.
 	} else if q.head >= 64 && q.head*2 >= len(q.items) {
 		n := copy(q.items, q.items[q.head:])
 		clear(q.items[n:])
@@ -49,7 +50,7 @@ func (q *Queue[T]) Pop() {
 	}
 }
 
-// Each calls f for every element, the oldest first.
+// Each calls f for every element, oldest first.
 func (q *Queue[T]) Each(f func(T)) {
 	for _, v := range q.items[q.head:] {
 		f(v)

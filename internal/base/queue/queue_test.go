@@ -2,7 +2,7 @@ package queue
 
 import "testing"
 
-// Elements leave the queue in the order in which they entered, for any mix of pushes and pops.
+// For any sequence of pushes and pops, elements leave the queue in the order in which they entered.
 func TestQueue(t *testing.T) {
 	var q Queue[int]
 	in, out := 0, 0

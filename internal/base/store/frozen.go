@@ -11,17 +11,18 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// Frozen is the contents of a store at the time of its Freeze, including earlier versions that are still readable. A
-// goroutine may use a Frozen while another changes the store: the store copies chunks before it changes them.
+// Frozen contains the contents of a store at the time of its Freeze, including earlier versions that are still
+// readable. One goroutine may use a Frozen while another changes the store, because the store copies chunks before it
+// changes them.
 type Frozen interface {
-	// Append appends the next part to b and reports whether there is more. A part has at most limit bytes plus a row.
+	// Append appends the next part to b and reports whether more parts follow. A part has at most limit bytes plus a row.
 	Append(b []byte, limit int) (part []byte, more bool)
 }
 
 // Kinds of entries in the parts of a frozen store, by their first byte.
 const (
 	entryRow      = 1 // key | value | writer
-	entryVersions = 2 // key | count | count versions, the oldest first: version | writer | 1 if it is a deletion | value
+	entryVersions = 2 // key | count | count versions, oldest first: version | writer | 1 if it is a deletion | value
 	entryReplaced = 3 // key | version
 	entryHead     = 4 // ops | for Versioned: the version of the last Trim
 )
@@ -33,7 +34,7 @@ type frozenHash struct {
 	groups []*group
 	ops    uint64
 
-	next   uint32 // the next row
+	next   uint32 // number of the next row
 	from   txn.Key
 	headed bool
 }
@@ -46,7 +47,7 @@ func (s *Hash) Freeze() Frozen {
 	for k := range s.groups {
 		keys = append(keys, k)
 	}
-	// Map order is random, and the parts must not depend on it.
+	// Sort, because the order of maps is random and the parts must not depend on it.
 	slices.Sort(keys)
 	for _, k := range keys {
 		f.groups = append(f.groups, s.groups[k].Copy())
@@ -100,14 +101,14 @@ func (s *Hash) Thaw(part []byte) error {
 		case entryHead:
 			s.ops = r.Uvarint()
 		case entryRow:
-			// The caller may reuse the part, and the store keeps the value.
+			// Clone the value, because the store keeps it and the caller may reuse the part.
 			k, value, writer := r.Key(), slices.Clone(r.Bytes()), r.ID()
 			if r.Err() != nil || k == "" {
 				r.Fail(errors.New("a row has no key"))
 				return
 			}
 			s.Put(k, value, writer)
-			// Put counts an operation, but the head has already set the total.
+			// Undo the operation that Put counts, because the head has already set the total.
 			s.ops--
 		default:
 			r.Fail(fmt.Errorf("a store of this kind has no entries of kind %d", kind))
@@ -174,7 +175,7 @@ func (f *frozenVersions) Append(b []byte, limit int) (part []byte, more bool) {
 			return b, true
 		}
 		p := f.replaced.Front()
-		if l := f.rows.at(p.row); l.key != "" { // else the row has been dropped
+		if l := f.rows.at(p.row); l.key != "" { // otherwise the row was dropped
 			b = codec.AppendString(append(b, entryReplaced), string(l.key))
 			b = codec.AppendUvarint(b, p.version)
 		}

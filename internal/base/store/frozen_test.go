@@ -9,11 +9,11 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// operation changes a store as an engine does.
+// operation is a change of a store by an engine.
 type operation func(Store)
 
-// operations returns n operations on few rows and groups. In a versioned store, the operations write, delete and trim
-// at ascending versions from first on.
+// operations returns n operations on few rows and groups. In a versioned store, they write, delete and trim, at
+// ascending versions that start with first.
 func operations(r *rand.Rand, n int, first uint64) (ops []operation) {
 	for i := range n {
 		k := txn.IntKey(1, uint64(r.IntN(3000)))
@@ -115,7 +115,7 @@ func TestFrozen(t *testing.T) {
 					go write()
 				}
 				apply(s, during[n/2:])
-				if seed%2 == 1 { // the Frozen must not contain later changes
+				if seed%2 == 1 { // check that the Frozen does not contain later changes
 					write()
 				}
 				thawed, most := empty(), 0

@@ -11,23 +11,23 @@ import (
 
 // Hash keeps a single version of each row.
 //
-// An index finds the rows, which are in chunks: it takes two memory accesses to get from an integer key to its row.
-// Deterministic engines spend most of their time on such lookups. The rows of a group, which are ordered, are in a tree
-// outside the index.
+// An index finds the rows, which are stored in chunks: it takes two memory accesses to get from an integer key to its
+// row. Deterministic engines spend most of their time on such lookups. The rows of a group, which are ordered, are in a
+// tree outside the index.
 type Hash struct {
 	index  index // for rows that are not in groups
 	rows   [][]row
 	shared []bool // by chunk: whether a Frozen shares it
 	groups map[txn.Key]*group
-	free   uint32 // list of free rows, linked by writer; 0 for none
+	free   uint32 // first of a list of free rows, which are linked by their field writer; 0 for none
 	used   uint32 // number of rows allocated so far, including free rows
 	count  int    // number of rows, including rows in groups
 	bytes  int64
 	ops    uint64
-	seen   byte // keeps the compiler from removing the reads of Warm
+	seen   byte // its use keeps the compiler from removing the reads of Warm
 }
 
-// group is the rows of a group in key order.
+// group contains the rows of a group in key order.
 type group = btree.Map[txn.Key, Record]
 
 // row is a row in a chunk. Rows are numbered from 1 and never move.
@@ -44,7 +44,7 @@ func NewHash() *Hash { return &Hash{index: newIndex(0)} }
 
 func (s *Hash) row(n uint32) *row { return &s.rows[(n-1)>>chunkBits][(n-1)&(1<<chunkBits-1)] }
 
-// own returns row n for modification. It first copies the row's chunk if a Frozen shares it.
+// own returns row n for modification. If a Frozen shares the row's chunk, own first copies the chunk.
 func (s *Hash) own(n uint32) *row {
 	if c := int(n-1) >> chunkBits; c < len(s.shared) && s.shared[c] {
 		s.rows[c], s.shared[c] = slices.Clone(s.rows[c]), false
@@ -55,7 +55,7 @@ func (s *Hash) own(n uint32) *row {
 // key implements rows.
 func (s *Hash) key(n uint32) txn.Key { return s.row(n).key }
 
-// find returns the row under k, or nil.
+// find returns the row with key k, or nil.
 func (s *Hash) find(k txn.Key) *row {
 	n, _ := s.index.find(k, s)
 	if n == 0 {
@@ -80,7 +80,7 @@ func (s *Hash) Get(k txn.Key) (Record, bool) {
 	return Record{Value: r.value, Writer: r.writer}, true
 }
 
-// Value returns the value of the row under k. It is faster than Get, because a Record does not fit into registers.
+// Value returns the value of the row with key k. It is faster than Get, because a Record does not fit into registers.
 func (s *Hash) Value(k txn.Key) (value []byte, found bool) {
 	if k.Ordered() {
 		r, found := s.Get(k)
@@ -123,9 +123,9 @@ func (s *Hash) Scan(r txn.Range, f func(txn.Key, Record) bool) {
 	g.Ascend(r.From, func(k txn.Key, rec Record) bool { return k < r.To && take(k, rec) })
 }
 
-// Warm loads the rows that a transaction is about to use, at most the first 16, into the processor's caches. Several
-// dependent reads lead from a key to its row; Warm overlaps the memory latencies of many rows. Ops does not count these
-// accesses. Warm ignores rows of groups, which are not in the index.
+// Warm loads the rows that a transaction is about to use, at most the first 16, into the processor's caches. Getting
+// from a key to its row takes several dependent reads; Warm overlaps the memory latencies of different rows. Ops does
+// not count these accesses. Warm ignores rows of groups, which are not in the index.
 func (s *Hash) Warm(keys []txn.Access) {
 	const most = 16
 	keys = keys[:min(most, len(keys))]
@@ -148,7 +148,7 @@ func (s *Hash) Warm(keys []txn.Access) {
 // Load implements Store.
 func (s *Hash) Load(k txn.Key, value []byte) { s.Put(k, value, 0) }
 
-// Put writes the row under k for a transaction. The store takes ownership of value, and copies k.
+// Put writes the row with key k for a transaction. The store takes ownership of value, and copies k.
 func (s *Hash) Put(k txn.Key, value []byte, writer txn.ID) {
 	s.ops++
 	if k.Ordered() {
@@ -186,8 +186,8 @@ func (s *Hash) putOrdered(k txn.Key, r Record) {
 		g = &group{}
 		s.groups[txn.Key(strings.Clone(string(k.Unit())))] = g
 	}
-	// A tree keeps the key of an existing row, so only a new row needs a copy of its key. New rows usually go to the end:
-	// Load is a Set that tries the end first.
+	// For an existing row, the tree keeps its own key, so only a new row needs a copy of its key. New rows usually go to
+	// the end, and Load is a Set that tries the end first.
 	if last, _, any := g.Max(); any && k <= last {
 		if old, found := g.Get(k); found {
 			s.bytes += int64(len(r.Value) - len(old.Value))
@@ -211,13 +211,13 @@ func (s *Hash) deleteOrdered(k txn.Key) {
 	}
 	s.count--
 	s.bytes -= int64(len(k) + len(r.Value))
-	// Empty groups would accumulate in workloads that consume groups, such as queues.
+	// Remove an empty group, because empty groups would accumulate in workloads that consume groups, such as queues.
 	if g.Len() == 0 {
 		delete(s.groups, k.Unit())
 	}
 }
 
-// Delete removes the row under k.
+// Delete removes the row with key k.
 func (s *Hash) Delete(k txn.Key) {
 	s.ops++
 	if k.Ordered() {
@@ -242,8 +242,7 @@ func (s *Hash) Reset(rows int) {
 	*s = Hash{ops: s.ops, index: newIndex(rows)}
 }
 
-// Replace replaces all rows, except rows that every node stores, with the given rows. Replace copies the values of the
-// given rows.
+// Replace replaces all rows, except rows that every node stores, with copies of the given rows.
 func (s *Hash) Replace(rows []Row) {
 	var everywhere []Row
 	s.Each(func(k txn.Key, r Record) {

@@ -7,16 +7,16 @@ import (
 )
 
 // index finds the numbers of rows by their keys. It is a hash table with linear probing over small slots. Finding a row
-// by an integer key touches a single slot; a Go map of strings also touches a control word and the key's bytes. The
-// slots have no pointers, so the garbage collector need not scan them.
+// by an integer key touches a single slot, whereas a Go map of strings also touches a control word and the key's bytes.
+// The slots contain no pointers, so the garbage collector need not scan them.
 type index struct {
-	slots []slot // their number is a power of two; at most three quarters are used
+	slots []slot // the number of slots is a power of two; at most three quarters are in use
 	shift uint   // 64 - log2(len(slots))
 	count int
 }
 
-// slot is an entry of the index. If a key consists only of a table and a shard number, id is the shard number and tag
-// is the table. Together they identify the key. For other keys, tag is otherKey and id a hash.
+// slot is an entry of the index. For a key that consists only of a table and a shard number, id is the shard number and
+// tag is the table; together they identify the key. For all other keys, tag is otherKey and id is a hash.
 type slot struct {
 	id  uint64
 	tag uint32
@@ -54,7 +54,7 @@ func identify(k txn.Key) (id uint64, tag uint32) {
 	return h, otherKey
 }
 
-// home returns the slot where the search for an entry starts.
+// home returns the position of the slot where the search for an entry starts.
 func (x *index) home(id uint64, tag uint32) int {
 	h := (id ^ uint64(tag)<<56) * 0x9e3779b97f4a7c15
 	h ^= h >> 32
@@ -62,11 +62,11 @@ func (x *index) home(id uint64, tag uint32) int {
 	return int(h >> x.shift)
 }
 
-// rows returns the keys of rows by their numbers.
+// rows provides the keys of rows by their numbers.
 type rows interface{ key(row uint32) txn.Key }
 
-// find returns the number of the row under k and the position of its slot. If there is no such row, it returns 0 and
-// the position of the empty slot for it.
+// find returns the number of the row with key k and the position of its slot. If there is no such row, it returns 0 and
+// the position of the empty slot for the row.
 func (x *index) find(k txn.Key, of rows) (row uint32, at int) {
 	id, tag := identify(k)
 	mask := len(x.slots) - 1
@@ -75,14 +75,14 @@ func (x *index) find(k txn.Key, of rows) (row uint32, at int) {
 		if sl.row == 0 {
 			return 0, i
 		}
-		// The id of other keys is only a hash, so the keys must be compared.
+		// For all other keys the id is only a hash, so compare the keys.
 		if sl.id == id && sl.tag == tag && (tag != otherKey || of.key(sl.row) == k) {
 			return sl.row, i
 		}
 	}
 }
 
-// add adds a row under a key that is not in the index, at the position returned by find.
+// add adds a row with a key that is not in the index, at the position that find returned.
 func (x *index) add(k txn.Key, row uint32, at int) {
 	id, tag := identify(k)
 	x.slots[at] = slot{id, tag, row}

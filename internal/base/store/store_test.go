@@ -88,10 +88,10 @@ func TestHashIsAMap(t *testing.T) {
 	}
 }
 
-// model is a simple versioned store: every version of every row that was ever written.
+// model is a simple versioned store, which keeps every version of every row that was ever written.
 type model map[txn.Key][]version
 
-// at returns the rows of a range as of a version, in the range's order.
+// at returns the rows of a range as of version v, in the order of the range.
 func (m model) at(v uint64, r txn.Range) (out []string) {
 	var keys []txn.Key
 	for k := range m {
@@ -141,8 +141,8 @@ func randomRange(r *rand.Rand) txn.Range {
 	return g
 }
 
-// TestVersionedIsAModel runs a million random operations on the versioned store and on the model. The operations are
-// writes, deletions, trims, and reads and scans at versions that are not trimmed.
+// TestVersionedIsAModel applies a million random operations to both the versioned store and the model. The operations
+// are writes, deletions, trims, and reads and scans at versions that are not trimmed.
 func TestVersionedIsAModel(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	s, m := NewVersioned(), model{}
@@ -246,7 +246,7 @@ func TestVersionedIsAModel(t *testing.T) {
 	}
 }
 
-// kept returns the number of older versions of a row.
+// kept returns the number of older versions that a row has.
 func (s *Versioned) kept(l *versions) (n int) {
 	for o := l.older; o != 0; o = s.older.at(o).before {
 		n++
@@ -254,8 +254,8 @@ func (s *Versioned) kept(l *versions) (n int) {
 	return n
 }
 
-// TestResetForgetsTrim checks that a Trim before a Reset does not affect rows written afterwards, unless old versions
-// are never kept.
+// TestResetForgetsTrim checks that a Trim does not affect rows written after a later Reset, unless the store keeps no
+// old versions at all.
 func TestResetForgetsTrim(t *testing.T) {
 	for name, tc := range map[string]struct {
 		trimmed uint64
@@ -277,8 +277,8 @@ func TestResetForgetsTrim(t *testing.T) {
 	}
 }
 
-// TestNewest checks that a store of newest versions keeps no other versions. It reports deletions until they are
-// trimmed, and keeps these properties after a Reset.
+// TestNewest checks that a store of newest versions keeps no other versions, and reports deletions until they are
+// trimmed. Both must also hold after a Reset.
 func TestNewest(t *testing.T) {
 	s, hot, gone := NewNewest(), txn.IntKey(0, 1), ordered(1, 2)
 	for range 2 {
@@ -333,7 +333,8 @@ func (m model) trimRow(k txn.Key, v uint64) {
 	}
 }
 
-// TestHashScan compares scans of the hash store with scans of the model, without and with the writes of a transaction.
+// TestHashScan compares scans of the hash store with scans of the model, both with and without the writes of a
+// transaction.
 func TestHashScan(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	s, m := NewHash(), model{}
@@ -378,7 +379,7 @@ func TestHashScan(t *testing.T) {
 	}
 }
 
-// benchmarkScan scans 20 rows of a group of 3000.
+// benchmarkScan scans 20 rows of a group with 3000 rows.
 func benchmarkScan(b *testing.B, s Store) {
 	for i := range 30_000 {
 		s.Load(txn.OrderedKey(1, uint64(i%10), nil, fmt.Appendf(nil, "%06d", i)), make([]byte, 100))
@@ -434,8 +435,8 @@ func benchmarkUpdate(b *testing.B, s Store, put func(k txn.Key, value []byte, ve
 	}
 }
 
-// TestOperations checks the number of operations that simulators charge for: an access to a single row costs one
-// operation, with any method.
+// TestOperations checks the number of operations for which simulators charge CPU time: an access to a single row counts
+// as one operation, regardless of the method.
 func TestOperations(t *testing.T) {
 	for name, s := range map[string]Store{"hash": NewHash(), "versioned": NewVersioned()} {
 		s.Load(ordered(1, 1), []byte("v"))
@@ -467,7 +468,7 @@ func TestOperations(t *testing.T) {
 	}
 }
 
-// TestReplace checks that new rows replace all existing rows, except rows that every node holds.
+// TestReplace checks that the new rows replace all existing rows, except rows that every node stores.
 func TestReplace(t *testing.T) {
 	s := NewHash()
 	everywhere, kept, gone := txn.EverywhereKey(1, []byte("x")), txn.StringKey(1, "a"), ordered(1, 2)

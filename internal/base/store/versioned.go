@@ -11,10 +11,10 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// Versioned keeps all versions of rows that are still readable. The versions of a row are written in ascending order;
-// rows are independent of each other. A tree finds the rows with ordered keys, in key order. An index finds the other
-// rows, which are never scanned, in a third of the time. Rows and their older versions are in chunks and refer to each
-// other by number. So after a warm-up, an update allocates no memory.
+// Versioned keeps all versions of rows that are still readable. The versions of each row are written in ascending
+// order. A tree finds the rows with ordered keys, in key order. An index finds all other rows, which are never scanned,
+// in a third of the time. Rows and their older versions are stored in chunks and refer to each other by number, so
+// after a warm-up, an update allocates no memory.
 type Versioned struct {
 	ordered btree.Map[txn.Key, uint32]
 	index   index // for rows without ordered keys
@@ -27,12 +27,12 @@ type Versioned struct {
 	trimmed uint64
 	// newest is set if only the last version of a row is readable.
 	newest bool
-	// replaced lists the versions that have replaced older versions, in the order in which they were written.
+	// replaced lists the versions that have replaced older versions, in the order of the writes.
 	replaced queue.Queue[replacement]
-	seen     byte // keeps the compiler from removing the reads of Warm
+	seen     byte // its use keeps the compiler from removing the reads of Warm
 }
 
-// versions is a row: its last version, and the older versions that are still readable.
+// versions is a row: its last version, and its older versions that are still readable.
 type versions struct {
 	key   txn.Key // empty for a free row
 	last  version
@@ -44,14 +44,14 @@ type version struct {
 	deleted bool
 }
 
-// past is a replaced version with the number of its predecessor; 0 if no predecessor is kept.
+// past is a replaced version and the number of the version before it; the number is 0 if that version is not kept.
 type past struct {
 	version
 	before uint32
 }
 
-// replacement records that a row has versions older than this version. The row may have been removed since, and its
-// number may have been reused for another row.
+// replacement records that a row has versions older than this version. Since then, the row may have been removed, and
+// its number may have been reused for another row.
 type replacement struct {
 	row     uint32
 	version uint64
@@ -65,11 +65,11 @@ type slab[T any] struct {
 	used   uint32
 }
 
-const slabBits = 7 // = small, because each of the many small stores of a simulation allocates at least one chunk
+const slabBits = 7 // small, because each of the many small stores of a simulation allocates at least one chunk
 
 func (s *slab[T]) at(n uint32) *T { return &s.chunks[(n-1)>>slabBits][(n-1)&(1<<slabBits-1)] }
 
-// own returns value n for modification. It first copies the value's chunk if a Frozen shares it.
+// own returns value n for modification. If a Frozen shares the value's chunk, own first copies the chunk.
 func (s *slab[T]) own(n uint32) *T {
 	if c := int(n-1) >> slabBits; c < len(s.shared) && s.shared[c] {
 		s.chunks[c], s.shared[c] = slices.Clone(s.chunks[c]), false
@@ -111,7 +111,7 @@ func NewNewest() *Versioned {
 // key implements rows.
 func (s *Versioned) key(n uint32) txn.Key { return s.rows.at(n).key }
 
-// find returns the number of the row under k, or 0 if there is none. For a row without an ordered key, at is as in
+// find returns the number of the row with key k, or 0 if there is none. For a row without an ordered key, at is as in
 // index.find.
 func (s *Versioned) find(k txn.Key) (n uint32, at int) {
 	if k.Ordered() {
@@ -121,7 +121,7 @@ func (s *Versioned) find(k txn.Key) (n uint32, at int) {
 	return s.index.find(k, s)
 }
 
-// at returns the last version of a row up to v, or nil.
+// at returns the last version of a row that is not newer than v, or nil.
 func (s *Versioned) at(l *versions, v uint64) *version {
 	if l.last.Version <= v {
 		return &l.last
@@ -136,8 +136,8 @@ func (s *Versioned) at(l *versions, v uint64) *version {
 	return nil
 }
 
-// Warm loads n rows, at most the first 16, into the processor's caches; the memory latencies of the rows overlap. Ops
-// does not count these accesses. Warm ignores rows with ordered keys.
+// Warm loads n rows, at most the first 16, into the processor's caches, and overlaps their memory latencies. Ops does
+// not count these accesses. Warm ignores rows with ordered keys.
 func (s *Versioned) Warm(n int, key func(i int) txn.Key) {
 	const most = 16
 	var rows [most]*versions
@@ -168,8 +168,8 @@ func (s *Versioned) Get(k txn.Key) (Record, bool) { return s.get(k, Newest) }
 // Scan implements Reader.
 func (s *Versioned) Scan(r txn.Range, f func(txn.Key, Record) bool) { s.scan(r, Newest, f) }
 
-// At returns the rows as of version v: each row in its last version up to v. Versions before the version of the last
-// Trim may be missing.
+// At returns the rows as of version v: for each row, its last version that is not newer than v. Versions before that of
+// the last Trim may be missing.
 func (s *Versioned) At(v uint64) Reader { return snapshot{s, v} }
 
 type snapshot struct {
@@ -233,8 +233,8 @@ func (s *Versioned) Newest(k txn.Key) uint64 {
 // Load implements Store.
 func (s *Versioned) Load(k txn.Key, value []byte) { s.write(k, version{Record: Record{Value: value}}) }
 
-// Put writes a version of the row under k. The version must not be older than the row's last version. The store takes
-// ownership of the value, and copies k.
+// Put writes a version of the row with key k. The version must not be older than the row's last version. The store
+// takes ownership of the value, and copies k.
 func (s *Versioned) Put(k txn.Key, r Record) { s.write(k, version{Record: r}) }
 
 // Delete writes a version in which the row does not exist.
@@ -258,7 +258,7 @@ func (s *Versioned) write(k txn.Key, v version) {
 	s.ops++
 	n, at := s.find(k)
 	if n == 0 {
-		// No read can see this deletion or a version before it.
+		// This deletion is invisible to all further reads, and so are the versions before it.
 		if v.deleted && v.Version <= s.trimmed {
 			return
 		}
@@ -269,7 +269,7 @@ func (s *Versioned) write(k txn.Key, v version) {
 		} else {
 			s.index.add(own, n, at)
 		}
-		// The deletion is kept until a Trim, so that Newest and later reads can see it.
+		// Keep the deletion until a Trim, so that Newest and later reads can see it.
 		if v.deleted {
 			s.replaced.Push(replacement{n, v.Version})
 			return
@@ -298,7 +298,7 @@ func (s *Versioned) write(k txn.Key, v version) {
 		}
 		return
 	}
-	// A version that is written again replaces itself and has no predecessor to keep.
+	// If a version is written again, it replaces itself, so there is no predecessor to keep.
 	if v.Version > last.Version && !s.newest {
 		l.older = s.older.add(past{*last, l.older})
 	}
@@ -329,8 +329,7 @@ func (s *Versioned) cut(first *uint32) {
 	*first = 0
 }
 
-// Trim drops the versions that are invisible to reads at version v or later. This also applies to versions written
-// afterwards.
+// Trim drops the versions that reads at version v or later cannot see. Later writes drop such versions immediately.
 func (s *Versioned) Trim(v uint64) {
 	s.trimmed = max(s.trimmed, v)
 	for s.replaced.Len() > 0 && s.replaced.Front().version <= v {
@@ -338,7 +337,7 @@ func (s *Versioned) Trim(v uint64) {
 		s.replaced.Pop()
 		l := s.rows.at(n)
 		switch {
-		case l.key == "": // the row has been dropped
+		case l.key == "": // the row was dropped
 		case l.last.Version > v:
 			for n := l.older; n != 0; {
 				p := s.older.at(n)
@@ -348,7 +347,7 @@ func (s *Versioned) Trim(v uint64) {
 				}
 				n = p.before
 			}
-		// The last version is at or before v, so no older version is visible any more.
+		// The last version is not newer than v, so no older version is visible any more.
 		default:
 			l = s.rows.own(n)
 			if s.cut(&l.older); l.last.deleted {

@@ -2,8 +2,8 @@ package store
 
 import "github.com/geobench/geobench/internal/base/txn"
 
-// View is a procedure's view of the rows if all of them are local. It implements txn.Ctx. Writes collects the
-// procedure's writes.
+// View is a procedure's view of the rows if all of them are stored at this node. It implements txn.Ctx, and collects
+// the procedure's writes in Writes.
 type View struct {
 	Rows   Reader
 	Writes txn.WriteSet

@@ -1,8 +1,8 @@
 // Package tracediagram draws executions as space-time diagrams (Lamport, Time, Clocks, and the Ordering of Events in a
 // Distributed System, CACM 1978, figure 1). Each node has a line, time runs from left to right, and each message is an
-// arrow. Transactions are bars on separate lines, and faults are bars at the top. The evidence for a wrong execution,
-// such as a cycle of dependencies, is drawn between the transactions. A page is a single self-contained HTML file. Its
-// slider steps through the execution moment by moment.
+// arrow. Transactions are bars on separate lines, and faults are bars at the top. Evidence for a wrong execution, such
+// as a cycle of dependencies, is drawn between the transactions. A page is a single self-contained HTML file, with a
+// slider that steps through the execution moment by moment.
 //
 // Time is compressed, because relevant events may be microseconds or minutes apart: the width of a gap grows with the
 // logarithm of its length.
@@ -22,7 +22,8 @@ import (
 
 // Diagram is the contents of a page. All times are relative to the start of the execution.
 type Diagram struct {
-	// Title names the execution. Facts are paragraphs about the execution. Simulated is set if its time is virtual.
+	// Title is the title of the page. Facts are paragraphs about the execution. Simulated is set if the execution's time
+	// is virtual.
 	Title     string
 	Facts     []string
 	Simulated bool
@@ -34,25 +35,25 @@ type Diagram struct {
 	Edges    []Edge
 	// Hidden is the number of messages that are not shown.
 	Hidden int
-	// Story describes the execution in time order, and Problems describe its errors.
+	// Story lists the events of the execution in time order. Problems describes the execution's errors.
 	Story    []Moment
 	Problems []string
 }
 
-// Lane is a line of the diagram.
+// Lane is a horizontal line of the diagram.
 type Lane struct {
 	Name string
-	// Node is set if the lane is a node: messages start and end there. Other lanes contain only bars.
+	// Node is set if the lane belongs to a node: messages start and end there. Other lanes contain only bars.
 	Node bool
 }
 
-// Bar is an interval: a transaction, from its submission to its answer, or a fault.
+// Bar is an interval: a fault, or a transaction from its submission to its answer.
 type Bar struct {
 	Lane     int
 	From, To time.Duration
 	// Open is set if the interval has no end.
 	Open bool
-	// Label is short; Text has the details.
+	// Label is short; Text contains the details.
 	Label, Text string
 	Kind        Kind
 }
@@ -74,7 +75,7 @@ type Message struct {
 	From, To       int
 	FromBar, ToBar bool
 	Sent, Received time.Duration
-	// Lost is set if the message is never received. Received then determines where its arrow ends.
+	// Lost is set if the message is never received. Received then only determines where the arrow ends.
 	Lost bool
 	Text string
 }
@@ -86,7 +87,7 @@ type Point struct {
 	Text string
 }
 
-// Edge leads from a bar to another bar that depends on it; Label names the dependency.
+// Edge leads from one bar to another that depends on it. Label names the dependency.
 type Edge struct {
 	From, To    int
 	Label, Text string
@@ -122,14 +123,15 @@ const (
 	margin    = 16
 	laneSpace = 34
 	barHeight = 16
-	// rowSpace is the distance between the bars of a lane; wideRowSpace leaves room for edges between them.
+	// rowSpace is the distance between the bars of a lane. wideRowSpace is the distance if there are edges between the
+	// bars.
 	rowSpace, wideRowSpace = 24, 48
 	// leastWidth is the minimum width of a diagram.
 	leastWidth = 900
 	// letter is the estimated width of a letter.
 	letter    = 7
 	axisSpace = 24
-	// leastGap is the minimum width of a gap between two moments; perDecade is added for each factor of ten of its
+	// leastGap is the minimum width of a gap between two moments. perDecade is added for each factor of ten of the gap's
 	// length.
 	leastGap, perDecade = 9, 24
 	gapUnit             = 100 * time.Microsecond
@@ -137,10 +139,10 @@ const (
 	edgeSpace           = 40
 )
 
-// layout holds the positions of all parts of the drawing.
+// layout contains the positions of all parts of the drawing.
 type layout struct {
 	Width, Height int
-	// Names is the width of the column of lane names, and End the x at which the names end.
+	// Names is the width of the column with the names of lanes. End is the x position at which the names end.
 	Names, End int
 	rowSpace   int
 	Lanes      []lane
@@ -149,7 +151,7 @@ type layout struct {
 	Dots       []dot
 	Edges      []curve
 	Ticks      []tick
-	// Moments lists the times of all events, in the order of the slider.
+	// Moments contains the times of all events, in the order of the slider.
 	Moments []moment
 	Story   []told
 	times   []time.Duration
@@ -162,7 +164,7 @@ type lane struct {
 	Y, Top, Space int
 }
 
-// span holds the indexes of the moments at which a shape appears and disappears.
+// span contains the indexes of the moments at which a shape appears and disappears.
 type span struct{ Begins, Ends int }
 
 type box struct {
@@ -244,7 +246,7 @@ func (l *layout) axis(d *Diagram) {
 	for i := range l.times[min(1, len(l.times)):] {
 		all += gap(i + 1)
 	}
-	// A diagram with few events is stretched to the minimum width.
+	// Stretch a diagram with few events to the minimum width.
 	if all > 0 && all < leastWidth {
 		stretch = leastWidth / all
 	}
@@ -255,7 +257,7 @@ func (l *layout) axis(d *Diagram) {
 		}
 		l.xs = append(l.xs, x)
 		l.Moments = append(l.Moments, moment{x, show(t)})
-		// Ticks closer than their labels are wide would overlap.
+		// Omit ticks that are so close that their labels would overlap.
 		if len(l.Ticks) == 0 || x-l.Ticks[len(l.Ticks)-1].X >= labelSpace {
 			l.Ticks = append(l.Ticks, tick{x, show(t)})
 		}
@@ -263,7 +265,7 @@ func (l *layout) axis(d *Diagram) {
 	l.Width = x + labelSpace
 }
 
-// lanes computes the positions of the lanes; rows holds the row of each bar in its lane.
+// lanes computes the positions of the lanes. rows contains the row of each bar in its lane.
 func (l *layout) lanes(d *Diagram, rows []int) {
 	y, longest := axisSpace, 10*letter
 	for i, given := range d.Lanes {
@@ -291,7 +293,7 @@ func (l *layout) rows(d *Diagram) []int {
 	for i := range order {
 		order[i] = i
 	}
-	// Place the bars in chronological order, so that taking the first free row suffices.
+	// Place the bars in chronological order, so that it suffices to take the first free row.
 	slices.SortStableFunc(order, func(a, b int) int { return int(d.Bars[a].From - d.Bars[b].From) })
 	free := map[[2]int]int{} // by lane and row, the x from which it is free
 	for _, i := range order {
@@ -300,7 +302,7 @@ func (l *layout) rows(d *Diagram) []int {
 			rows[i]++
 		}
 		end := l.x(b.To)
-		// A label may be longer than its bar and would otherwise cover the next bar.
+		// A label may be longer than its bar. Without this, it would cover the next bar.
 		if b.Label != "" {
 			end = max(end, l.x(b.From)+letter*len([]rune(b.Label))+10)
 		}
@@ -350,7 +352,7 @@ func (l *layout) place(d *Diagram, rows []int) {
 	}
 }
 
-// curve draws the i-th edge between the facing sides of two bars, to the right of the earlier edges.
+// curve draws edge i between the facing sides of two bars, to the right of the edges before it.
 func (l *layout) curve(e Edge, i int) curve {
 	from, to := l.Bars[e.From], l.Bars[e.To]
 	beside := 14 + edgeSpace*i

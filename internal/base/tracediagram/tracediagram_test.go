@@ -12,7 +12,7 @@ import (
 
 const ms = time.Millisecond
 
-// diagram returns a lost update: two clients in two regions, a message that arrives and a lost message.
+// diagram returns a lost update, with two clients in two regions, a message that arrives, and a message that is lost.
 func diagram() *Diagram {
 	return &Diagram{
 		Title: "lost <update>", Facts: []string{"two regions"}, Simulated: true,
@@ -37,7 +37,7 @@ func diagram() *Diagram {
 	}
 }
 
-// Later events are drawn further to the right, however close they are in time. A gap of minutes does not hide a gap of
+// Later events are drawn further to the right, even if they are close in time. A gap of minutes does not hide a gap of
 // microseconds.
 func TestTime(t *testing.T) {
 	d := diagram()
@@ -56,7 +56,7 @@ func TestTime(t *testing.T) {
 	}
 }
 
-// Bars of a lane that overlap in time are in separate rows, and arrows end at their senders and receivers.
+// Bars in a lane that overlap in time are in separate rows, and arrows end at their senders and receivers.
 func TestPlaces(t *testing.T) {
 	d := diagram()
 	l := newLayout(d)

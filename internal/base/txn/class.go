@@ -10,7 +10,7 @@ const (
 	SingleHomeMultiPartition
 	MultiHomeSinglePartition
 	MultiHomeMultiPartition
-	// NumClasses counts the classes, for arrays indexed by Class.
+	// NumClasses is the number of classes, for arrays indexed by Class.
 	NumClasses
 )
 

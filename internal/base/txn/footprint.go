@@ -14,13 +14,13 @@ const (
 
 // Access is an entry of a transaction's read and write set: a row, or a group of rows with ordered keys.
 type Access struct {
-	// Key equals its Unit: a row in a group is accessed through its group.
+	// Key equals its Unit, because a row in a group is accessed through its group.
 	Key  Key
 	Mode Mode
 }
 
-// Range is the rows of a group with keys in [From, To), in key order. If To is empty, it is the single row From, which
-// need not belong to a group.
+// Range is a range of rows of a group: those with keys in [From, To), in key order. If To is empty, the range is the
+// single row From, which need not belong to a group.
 type Range struct {
 	From, To Key
 	// Reverse selects descending order.
@@ -65,25 +65,25 @@ func (r *Range) Contains(k Key) bool {
 	return r.From <= k && k < r.To
 }
 
-// Covers reports whether the rows of r determine the rows of s.
+// Covers reports whether knowing the rows of r is enough to know the rows of s.
 func (r *Range) Covers(s *Range) bool {
 	switch {
 	case s.Point():
-		// If r has a limit, the limit may have been reached before the row. Then r says nothing about the row.
+		// If r has a limit, r may end before this row. In that case the rows of r do not show whether the row exists.
 		return r.Contains(s.From) && r.Limit == 0
 	case r.Limit == 0:
 		return r.From <= s.From && s.To <= r.To
-	// r contains only the first rows of its range, in its order.
+	// r contains only the first rows, in its own order, up to its limit.
 	case s.Limit == 0 || s.Limit > r.Limit || s.Reverse != r.Reverse:
 		return false
-	// In descending order, both ranges must start at the same end. Otherwise r's limit may be used up before s starts.
+	// In descending order, both ranges must start at the same key. Otherwise, r may reach its limit before it reaches s.
 	case r.Reverse:
 		return r.To == s.To && r.From <= s.From
 	}
 	return r.From == s.From && s.To <= r.To
 }
 
-// String formats the range for people.
+// String formats the range for display.
 func (r *Range) String() string {
 	if r.Point() {
 		return r.From.String()
@@ -99,15 +99,15 @@ func (r *Range) String() string {
 }
 
 // Footprint declares the rows that a transaction accesses, as far as its procedure can derive them from its arguments.
-// It omits rows that every node stores.
+// Rows that every node stores are not part of it.
 type Footprint struct {
 	// Accesses lists the rows and groups, each once. Engines use them to place, order and lock a transaction.
 	Accesses []Access
-	// Ranges lists the rows that the transaction reads in groups with a Read access. Nodes use it to fetch or send these
-	// rows. Rows written in a group need not be listed.
+	// Ranges lists the rows that the transaction reads in groups to which it has a Read access. Nodes use this list to
+	// fetch or send these rows. Rows that are only written need not be listed.
 	Ranges []Range
-	// Exact is set if the transaction accesses no other rows. Otherwise the footprint is a hint: it helps to choose a node
-	// that stores most of the rows, and to fetch rows in advance.
+	// Exact is set if the transaction accesses no other rows. Otherwise the footprint is a hint, with which engines choose
+	// a node that stores most of the rows, and fetch rows in advance.
 	Exact bool
 }
 
@@ -142,7 +142,7 @@ func (f *Footprint) addGroup(group Key, m Mode) {
 	f.Accesses = append(f.Accesses, Access{group, m})
 }
 
-// find returns the access to the row k or its group, or nil.
+// find returns the access to row k or to its group, or nil if there is none.
 func (f *Footprint) find(k Key) *Access {
 	unit := k.Unit()
 	for i := range f.Accesses {
@@ -155,7 +155,7 @@ func (f *Footprint) find(k Key) *Access {
 
 // Reads reports whether the footprint declares a read of the rows of r.
 func (f *Footprint) Reads(r *Range) bool {
-	// Every node stores these rows, so they need no declaration, but they cannot be scanned.
+	// Every node stores these rows, so reading them needs no declaration. They cannot be scanned.
 	if r.From.Everywhere() {
 		return r.Point()
 	}
@@ -180,7 +180,7 @@ func (f *Footprint) Writes(k Key) bool {
 	return a != nil && a.Mode&Write != 0
 }
 
-// readsIn reports whether Ranges has a range in a group.
+// readsIn reports whether Ranges contains a range in the group.
 func (f *Footprint) readsIn(group Key) bool {
 	for i := range f.Ranges {
 		if f.Ranges[i].From.Unit() == group {
@@ -198,7 +198,7 @@ func (f *Footprint) check() error {
 	for i := range f.Accesses {
 		a := &f.Accesses[i]
 		if len(a.Key) >= 9 && a.Key[0]&keyMarks == 0 && a.Mode-1 < ReadWrite {
-			continue // fast path: most are rows with integer keys, which pass the remaining checks
+			continue // fast path: most accesses are to rows with integer keys, for which all further checks succeed
 		}
 		if !a.Key.Valid() || a.Key.Unit() != a.Key || a.Key.Everywhere() || a.Mode&^ReadWrite != 0 || a.Mode == 0 {
 			return fmt.Errorf("%v is not a valid access: it must be a row or a group, which is not everywhere, with a mode", a.Key)

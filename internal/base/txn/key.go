@@ -27,15 +27,15 @@ func TablesOf(tables ...Table) (s Tables) {
 // Has reports whether a table is in the set.
 func (s Tables) Has(t Table) bool { return s>>t&1 != 0 }
 
-// Marks in a key's first byte, in addition to the table.
+// Flags in a key's first byte, in addition to the table.
 const (
-	stringKey     = 0x80 // the remaining bytes are a string placed by its hash
+	stringKey     = 0x80 // the remaining bytes are a string, whose hash determines the placement
 	orderedKey    = 0x40 // the row belongs to a group of ordered rows
 	everywhereKey = 0x20 // every node holds the row
 	keyMarks      = stringKey | orderedKey | everywhereKey
 )
 
-// Unplaced holds the marks of keys without a shard number.
+// Unplaced contains the flags of keys without a shard number.
 const Unplaced = stringKey | everywhereKey
 
 // Key identifies a row by its table and primary key. It is an opaque, comparable, immutable byte string:
@@ -45,8 +45,9 @@ const Unplaced = stringKey | everywhereKey
 //	ordered key:     table | 0x40 | shard number, 8 bytes big-endian | length of the group, 1 byte | group | rest
 //	everywhere key:  table | 0x20 | primary key
 //
-// An integer or ordered key is placed by its shard number. A string key is placed by the murmurhash3 of its primary key
-// (SmallBank on Detock, section 3.2). Every node loads a row with an everywhere key, and the row is never written.
+// The shard number of an integer or ordered key determines where the row is stored. For a string key, the murmurhash3
+// of the primary key does (SmallBank on Detock, section 3.2). Every node stores the rows with everywhere keys, which
+// are never written.
 //
 // Rows with ordered keys can be scanned in the byte order of their keys. Their tables are divided into groups, for
 // example the orders of a district. A scan stays inside a group. Engines that must know the rows of a transaction in
@@ -61,12 +62,12 @@ func IntKey(table Table, id uint64) Key {
 	return Key(b[:])
 }
 
-// CompositeKey returns the key of a row placed by shard; rest distinguishes it from other rows of the same shard.
+// CompositeKey returns the key of a row placed by shard. rest distinguishes the row from other rows of the same shard.
 func CompositeKey(table Table, shard uint64, rest []byte) Key {
 	return Key(append(AppendIntKey(make([]byte, 0, 9+len(rest)), table, shard), rest...))
 }
 
-// AppendIntKey appends the bytes of IntKey to b. Followed by the remainder of a primary key, they are the bytes of
+// AppendIntKey appends the bytes of IntKey to b. With the rest of a primary key appended, they are the bytes of
 // CompositeKey. A caller that needs many keys can thus store them in a single allocation.
 func AppendIntKey(b []byte, table Table, id uint64) []byte {
 	return binary.BigEndian.AppendUint64(append(b, byte(table)), id)
@@ -80,14 +81,15 @@ func StringKey(table Table, pk string) Key {
 	return Key(b)
 }
 
-// OrderedKey returns the key of a row in a group that is placed by shard; rest distinguishes the row within its group.
-// A group's name has at most 255 bytes. If rest is empty, the result is the key of the group itself, which no row has.
+// OrderedKey returns the key of a row in a group that is placed by shard. rest distinguishes the row from other rows of
+// the group. A group's name has at most 255 bytes. If rest is empty, the result is the key of the group itself, which
+// no row has.
 func OrderedKey(table Table, shard uint64, group, rest []byte) Key {
 	return Key(append(AppendGroupKey(make([]byte, 0, 10+len(group)+len(rest)), table, shard, group...), rest...))
 }
 
-// AppendGroupKey appends the bytes of a group's key to b. The key of a row in the group consists of these bytes and the
-// row's name.
+// AppendGroupKey appends the bytes of a group's key to b. These bytes, followed by the row's name, are the key of a row
+// in the group.
 func AppendGroupKey(b []byte, table Table, shard uint64, group ...byte) []byte {
 	b = binary.BigEndian.AppendUint64(append(b, byte(table)|orderedKey), shard)
 	return append(append(b, byte(len(group))), group...)
@@ -115,8 +117,8 @@ func (k Key) Everywhere() bool { return len(k) > 0 && k[0]&everywhereKey != 0 }
 // Marked reports whether the row is Ordered or Everywhere.
 func (k Key) Marked() bool { return len(k) > 0 && k[0]&(orderedKey|everywhereKey) != 0 }
 
-// Unit returns the key that engines lock and order when the row is used. This is the group's key if the row is in a
-// group, and otherwise k itself.
+// Unit returns the key that engines lock and order when a transaction uses row k. It is the group's key if the row
+// belongs to a group, and k itself otherwise.
 func (k Key) Unit() Key {
 	if k.Ordered() {
 		return k[:10+int(k[9])]
@@ -128,7 +130,7 @@ func (k Key) Unit() Key {
 func (k Key) End() Key {
 	b := []byte(k)
 	for i := len(b) - 1; i >= 0; i-- {
-		// A byte of 0xff overflows to 0; the carry goes to the byte before it.
+		// A byte of 0xff overflows to 0, with a carry to the byte before it.
 		if b[i]++; b[i] != 0 {
 			return Key(b[:i+1])
 		}
@@ -136,9 +138,9 @@ func (k Key) End() Key {
 	return ""
 }
 
-// Shard returns the number that places the row. This is the shard number of an integer or ordered key, or the 32-bit
-// murmurhash3 (seed 0) of a string key. It is 0 for an everywhere key, which is not placed, and for a malformed key;
-// see Valid.
+// Shard returns the number that determines where the row is stored. It is the shard number of an integer or ordered
+// key, or the 32-bit murmurhash3 (seed 0) of a string key. It is 0 for an everywhere key, whose row is stored at every
+// node, and for a malformed key (see Valid).
 func (k Key) Shard() uint64 {
 	switch {
 	case len(k) == 0:
@@ -151,7 +153,7 @@ func (k Key) Shard() uint64 {
 	return 0
 }
 
-// Plain returns the table and the shard number of a key that consists only of these. ok is false for a key with marks
+// Plain returns the table and the shard number of a key that consists of nothing else. ok is false for a key with flags
 // or further columns.
 func (k Key) Plain() (table Table, shard uint64, ok bool) {
 	if len(k) != 9 || k[0] > byte(MaxTable) {
@@ -185,7 +187,7 @@ func (k Key) Valid() bool {
 	return false
 }
 
-// String formats the key for people: t2/17, t0/"Client17", t3/5/0102, t4/5/[01]00ff for row 00ff of group 01.
+// String formats the key for display: t2/17, t0/"Client17", t3/5/0102, t4/5/[01]00ff for row 00ff of group 01.
 func (k Key) String() string {
 	switch {
 	case !k.Valid():

@@ -1,6 +1,6 @@
 // Package txn defines transactions. A transaction consists of an ID, a procedure with its arguments, and the footprint
-// that the procedure declares. The footprint lists the rows and ranges that the transaction may access, exactly or as a
-// hint. Procedures are deterministic functions over a Ctx, so an engine may run them at any node, as often as its
+// that the procedure declares. The footprint lists the rows and ranges that the transaction accesses, either exactly or
+// as a hint. Procedures are deterministic functions over a Ctx, so an engine may run them at any node, as often as its
 // protocol needs. See docs/transactions.md.
 package txn
 
@@ -13,8 +13,8 @@ import (
 // ID identifies a transaction uniquely within the lifetime of a database. Clients create IDs: see MakeID.
 type ID uint64
 
-// MakeID returns the n-th ID of a client stream. stream (24 bits) is unique among the load generators of a run; n (40
-// bits) counts from 1.
+// MakeID returns the n-th ID of a client stream. stream (24 bits) is unique among all streams of a run's load
+// generators; n (40 bits) counts from 1.
 func MakeID(stream uint32, n uint64) ID { return ID(uint64(stream&0xffffff)<<40 | n&(1<<40-1)) }
 
 // Stream returns the client stream of the ID.
@@ -27,18 +27,19 @@ func (id ID) String() string { return fmt.Sprintf("%d.%d", id.Stream(), uint64(i
 // internal/bench/workload.
 type ProcID uint16
 
-// Transaction is a call of a stored procedure. It is immutable once submitted, and the nodes of a simulation may share
-// it.
+// Transaction is a call of a stored procedure. It must not change once it is submitted, because the nodes of a
+// simulation may share it.
 type Transaction struct {
 	ID   ID
 	Proc ProcID
-	// Attempt is the number of the client's earlier attempts at the same call. Each had a separate ID and left no trace.
+	// Attempt is the number of the client's earlier attempts at the same call. Each of them had its own ID and left no
+	// trace in the database.
 	Attempt uint8
 	// Found is set if a reconnaissance has found the Footprint, which is then encoded with the transaction. Otherwise the
-	// footprint is a function of Proc and Args: Registry.Prepare fills it in, and it is never sent.
+	// footprint follows from Proc and Args: Registry.Prepare fills it in, and it is never sent.
 	Found bool
-	// Home is a hint: the number of the region whose clients sent the transaction. It is not sent over the network,
-	// because clients send to nodes of their region.
+	// Home is the number of the region whose clients sent the transaction; it serves only as a hint. It is not sent over
+	// the network, because clients send transactions to nodes of their region.
 	Home uint16
 	Args []byte
 	Footprint
@@ -51,13 +52,12 @@ type Status uint8
 const (
 	// Committed: the transaction's writes are in the database.
 	Committed Status = iota + 1
-	// Aborted: the transaction left no trace. Cause specifies whether the procedure or the concurrency control aborted
-	// it.
+	// Aborted: the transaction left no trace. Cause states whether the procedure or the concurrency control aborted it.
 	Aborted
-	// Refused: the node did not accept the transaction (it is overloaded, not ready or has lost its peers). The
-	// transaction left no trace.
+	// Refused: the node did not accept the transaction, because the node is overloaded, not ready or has lost its peers.
+	// The transaction left no trace.
 	Refused
-	// Unknown: the connection was lost or the client timed out first. The transaction may have been committed or not.
+	// Unknown: the connection was lost, or the client timed out first. The transaction may or may not have committed.
 	Unknown
 )
 
@@ -83,14 +83,14 @@ type Cause uint8
 const (
 	// CauseProcedure: the procedure aborted, deliberately or because of a defect. A retry would have the same result.
 	CauseProcedure Cause = iota + 1
-	// CauseConflict: the concurrency control aborted the transaction in favour of others. A retry may succeed.
+	// CauseConflict: the concurrency control aborted the transaction in favour of other transactions. A retry may succeed.
 	CauseConflict
-	// CauseNode: a node or a connection is lost, overloaded or not ready.
+	// CauseNode: a node or a connection was lost, overloaded or not ready.
 	CauseNode
 	// CauseClient: the client gave up because it timed out or its session closed.
 	CauseClient
-	// CauseMoved: rows of the transaction have moved away from the node that it was sent to. Only nodes use CauseMoved
-	// and CauseStale: the coordinator sends the transaction again, and clients never see these causes.
+	// CauseMoved: rows of the transaction have moved away from the node to which it was sent. Only nodes use CauseMoved
+	// and CauseStale: the coordinator sends the transaction again, so clients never see these causes.
 	CauseMoved
 	// CauseStale: the footprint that was sent with the transaction is no longer valid.
 	CauseStale
@@ -112,48 +112,50 @@ type Outcome struct {
 	Status Status
 	// Cause is the reason why the transaction did not commit; 0 if it committed.
 	Cause Cause
-	// Class is the reach of the transaction as determined by the database after its execution. It is used if the
+	// Class is the reach of the transaction, determined by the database after the execution. It is used if the
 	// transaction's footprint was not exact.
 	Class Class
-	// Reason describes in a word or two why the transaction did not commit. It is a label of bounded cardinality.
+	// Reason states in a word or two why the transaction did not commit. It serves as a label of metrics, so the number of
+	// different reasons must be bounded.
 	Reason string
 	// Result is the return value of the procedure.
 	Result []byte
 }
 
-// Reasons with the same meaning in every database, in addition to the procedures' reasons.
+// Reasons that have the same meaning in every database. Procedures add their own reasons.
 const (
 	// ReasonProcedure: the procedure failed with an error other than an Abort.
 	ReasonProcedure = "procedure-error"
-	// ReasonUndeclared: the procedure accessed a row outside its exact footprint. This is a defect of the workload, which
-	// makes its measurements meaningless.
+	// ReasonUndeclared: the procedure accessed a row outside its exact footprint. This is a defect of the workload, and
+	// makes measurements meaningless.
 	ReasonUndeclared = "undeclared-access"
 	// ReasonInvalid: a node rejected the transaction because its procedure is not registered or its footprint is invalid.
 	ReasonInvalid = "invalid-transaction"
 )
 
-// ErrUndeclared is the error of a procedure that accesses a row outside its exact footprint. The Ctx returns it, or the
-// transaction fails with this error at its end.
+// ErrUndeclared is the error for an access to a row outside a procedure's exact footprint. Either the Ctx returns it,
+// or the transaction fails with it at its end.
 var ErrUndeclared = errors.New("the footprint, said to be exact, does not name the row")
 
-// ErrProcedure is the error of a transaction of package sqlform that cannot interpret the database's answer. The
-// outcome has ReasonProcedure, because the database itself did not fail.
+// ErrProcedure is the error of a transaction of package sqlform that cannot interpret the database's answer. Its
+// outcome has ReasonProcedure, because the failure is not the database's.
 var ErrProcedure = errors.New("the answer is not one that the transaction can read")
 
 // ErrNotFound means that the row does not exist. Get returns exactly this value.
 var ErrNotFound = errors.New("there is no such row")
 
-// Ctx is a running procedure's view of the database: the rows as its transaction sees them, including the transaction's
-// writes. Values that Get and Scan return must not be changed. Put passes ownership of the value to the database.
+// Ctx is the view that a running procedure has of the database: the rows as its transaction sees them, including the
+// transaction's writes. Values that Get and Scan return must not be changed. Put passes ownership of the value to the
+// database.
 //
 // Any error other than ErrNotFound stops the transaction: the row has not arrived yet, or the database has failed. The
-// procedure must return the error unchanged and immediately. Put and Delete return nothing: if one of them fails, all
+// procedure must return the error unchanged and immediately. Put and Delete return no error; if one of them fails, all
 // later calls return its error.
 type Ctx interface {
 	// Get returns the row's value, or ErrNotFound.
 	Get(k Key) (value []byte, err error)
-	// GetAll returns the values of several rows, in the order of keys, and nil for rows that do not exist. It is a single
-	// statement, whereas Get is a statement per row.
+	// GetAll returns the values of several rows, in the order of keys, with nil for rows that do not exist. It is a single
+	// statement, whereas each Get is a statement of its own.
 	GetAll(keys []Key) (values [][]byte, err error)
 	// Scan calls f for the rows of a range, in the range's order, until f returns false. f must not use the Ctx.
 	Scan(r Range, f func(k Key, value []byte) bool) error
@@ -161,7 +163,7 @@ type Ctx interface {
 	Delete(k Key)
 }
 
-// GetEach implements Ctx.GetAll with a Get per row.
+// GetEach implements Ctx.GetAll with a Get for each row.
 func GetEach(c Ctx, keys []Key) ([][]byte, error) {
 	values := make([][]byte, len(keys))
 	for i, k := range keys {
@@ -177,8 +179,8 @@ func GetEach(c Ctx, keys []Key) ([][]byte, error) {
 	return values, nil
 }
 
-// GetRow returns the value of a row with at least minSize bytes. If the row does not exist or its value is shorter, it
-// returns the error missing; otherwise it returns the result of Get.
+// GetRow returns the value of a row, which must have at least minSize bytes. It returns the error missing if the row
+// does not exist or its value is shorter.
 func GetRow(c Ctx, k Key, minSize int, missing Abort) ([]byte, error) {
 	v, err := c.Get(k)
 	if err == ErrNotFound || err == nil && len(v) < minSize {
@@ -196,14 +198,14 @@ type Row struct {
 // KeyValue returns the key and the value.
 func (r *Row) KeyValue() (Key, []byte) { return r.Key, r.Value }
 
-// ScanRows calls f for each row in r, in r's order, until f returns false or r's limit is reached. rows holds the rows
-// of a range that covers r, in ascending or descending key order. keyValue returns the key and value of a row.
+// ScanRows calls f for each row in r, in r's order, until f returns false or r's limit is reached. rows are the rows of
+// a range that covers r, in ascending or descending key order. keyValue returns the key and value of a row.
 func ScanRows[R any](rows []R, keyValue func(*R) (Key, []byte), r Range, f func(Key, []byte) bool) {
 	next, end, step := 0, len(rows), 1
 	if len(rows) > 1 {
 		first, _ := keyValue(&rows[0])
 		second, _ := keyValue(&rows[1])
-		// The rows may be in ascending or descending order; start at the end that is first in the order of r.
+		// The rows may be in ascending or descending order, so find out which end comes first in the order of r.
 		if r.Reverse == (first < second) {
 			next, end, step = len(rows)-1, -1, -1
 		}
@@ -213,7 +215,7 @@ func ScanRows[R any](rows []R, keyValue func(*R) (Key, []byte), r Range, f func(
 		if !r.Contains(k) {
 			continue
 		}
-		// A limit of 0 becomes negative and never returns to 0, so it is no limit.
+		// A limit of 0 becomes negative and never reaches 0 again, so it does not limit the scan.
 		if r.Limit--; !f(k, value) || r.Limit == 0 {
 			return
 		}
@@ -221,27 +223,27 @@ func ScanRows[R any](rows []R, keyValue func(*R) (Key, []byte), r Range, f func(
 }
 
 // Procedure is a stored procedure: a deterministic function of its arguments and its reads. A database may run it
-// several times for a transaction; in the first runs some of the rows may be missing.
+// several times for the same transaction. In all but the last run, some rows may be missing.
 type Procedure struct {
 	ID   ProcID
 	Name string
-	// Declare adds to f the rows that the procedure accesses with args, and sets Exact if these are all: see Footprint.
-	// It returns an error for malformed arguments.
+	// Declare adds to f the rows that the procedure accesses with args, and sets f.Exact if it accesses no other rows: see
+	// Footprint. It returns an error for malformed arguments.
 	Declare func(args []byte, f *Footprint) error
 	// Run executes the procedure. An Abort error undoes the procedure's writes and becomes the outcome's reason.
 	Run func(c Ctx, args []byte) (result []byte, err error)
-	// ReadOnly guarantees that Run never writes and Declare declares no Write. Engines may run the procedure on a
-	// snapshot.
+	// ReadOnly guarantees that Run never writes and that Declare declares no Write. Engines may therefore run the
+	// procedure on a snapshot.
 	ReadOnly bool
-	// Deletes is the set of tables from which Run may delete rows. A run that records a history replaces deleted rows of
-	// these tables with marks, and reads past the marks in scans. It aborts a procedure that deletes rows of other tables,
-	// because scans of those tables do not expect marks.
+	// Deletes are the tables from which Run may delete rows. If a run records a history, deleted rows of these tables are
+	// replaced with marks, and scans skip the marks. A procedure that deletes rows of another table is aborted, because
+	// scans of that table do not expect marks.
 	Deletes Tables
 }
 
 // ReadsOnly reports whether a prepared transaction writes nothing.
 func (r *Registry) ReadsOnly(t *Transaction) bool {
-	// If the footprint is not exact, its accesses do not show all writes.
+	// If the footprint is not exact, its accesses may not include all writes.
 	if p := r.Lookup(t.Proc); p == nil || p.ReadOnly || !t.Exact {
 		return p != nil && p.ReadOnly
 	}
@@ -253,8 +255,8 @@ func (r *Registry) ReadsOnly(t *Transaction) bool {
 	return true
 }
 
-// Call sets up t, whose ID is set, as a call of the procedure. It retains args, which must not change afterwards:
-// databases may keep the transaction even after its client has its outcome. Call panics if Declare rejects the
+// Call turns t, whose ID must be set, into a call of the procedure. It retains args, which must not change afterwards:
+// databases may keep the transaction even after its client has received the outcome. Call panics if Declare rejects the
 // arguments, which is a programming error.
 func (p *Procedure) Call(t *Transaction, args []byte) {
 	t.Proc, t.Args = p.ID, args
@@ -264,7 +266,7 @@ func (p *Procedure) Call(t *Transaction, args []byte) {
 	}
 }
 
-// CheckLen returns an error unless args has want bytes. Procedure.Declare uses it.
+// CheckLen returns an error unless args has exactly want bytes. It is for implementations of Procedure.Declare.
 func CheckLen(args []byte, want int) error {
 	if len(args) != want {
 		return fmt.Errorf("the arguments have %d bytes, not %d", len(args), want)
@@ -327,15 +329,15 @@ func (r *Registry) Lookup(id ProcID) *Procedure {
 
 var errNoKeys = errors.New("the transaction names no key")
 
-// Prepare fills in t.Footprint, unless it was found. It returns an error for an unknown procedure, malformed arguments,
-// an invalid footprint, or a ReadOnly procedure that declares writes. So every replica can execute a prepared
-// transaction.
+// Prepare fills in t.Footprint, unless a reconnaissance has found it. It returns an error for an unknown procedure,
+// malformed arguments, an invalid footprint, or a ReadOnly procedure that declares writes. Every replica can thus
+// execute a prepared transaction.
 func (r *Registry) Prepare(t *Transaction) error {
 	p := r.Lookup(t.Proc)
 	if p == nil {
 		return fmt.Errorf("transaction %v: procedure %d is not registered", t.ID, t.Proc)
 	}
-	// Only a footprint that was found is part of a message; a declared footprint follows from the arguments.
+	// A message contains only a footprint that was found; a declared footprint follows from the arguments.
 	if !t.Found {
 		t.Accesses = t.Accesses[:0]
 		t.Ranges = t.Ranges[:0]

@@ -44,8 +44,8 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// TestHashString compares the placement hash with murmurhash3's published vectors. With another hash, data would be
-// placed differently from the paper's systems.
+// TestHashString compares the placement hash with published test vectors of murmurhash3. With a different hash, data
+// would be placed differently than in the paper's systems.
 func TestHashString(t *testing.T) {
 	for s, want := range map[string]uint32{"": 0, "test": 0xba6bd213, "Hello, world!": 0xc0363e43, "The quick brown fox jumps over the lazy dog": 0x2e4ff723} {
 		if got := HashString(s); got != want {
@@ -81,8 +81,8 @@ func TestRanges(t *testing.T) {
 	limited := func(r Range, limit int, reverse bool) Range { r.Limit, r.Reverse = limit, reverse; return r }
 	for name, tc := range map[string]struct {
 		r, s   Range
-		valid  bool // = whether r is valid
-		covers bool // = whether r covers s
+		valid  bool // whether r is valid
+		covers bool // whether r covers s
 	}{
 		"a row":                        {Point(IntKey(1, 2)), Point(IntKey(1, 2)), true, true},
 		"another row":                  {Point(IntKey(1, 2)), Point(IntKey(1, 3)), true, false},
@@ -188,7 +188,8 @@ func TestPrepareRefuses(t *testing.T) {
 			t.Errorf("mode %d of a procedure that is read-only: %v", mode, err)
 		}
 	}
-	// The footprint of a transaction with Found is checked, and not declared again.
+	// If a reconnaissance has found the footprint of a transaction (Found), Prepare checks it but does not declare it
+	// again.
 	r := NewRegistry(&Procedure{ID: 1, Name: "p", Declare: declare(exact(), bad)})
 	found := &Transaction{Proc: 1, Found: true, Footprint: exact(Access{IntKey(0, 1), Read})}
 	if err := r.Prepare(found); err != nil || len(found.Accesses) != 1 {
@@ -243,7 +244,7 @@ func TestGetRow(t *testing.T) {
 	for name, c := range map[string]struct {
 		key     Key
 		minSize int
-		fails   error // of the Ctx
+		fails   error // error of the Ctx
 		want    string
 		err     error
 	}{

@@ -12,7 +12,8 @@ type WriteEntry struct {
 	Deleted bool
 }
 
-// Own copies the values of writes into a new allocation, so that rows do not keep the whole received message in memory.
+// Own copies the values of writes into a new allocation. Otherwise, the rows would keep the whole received message in
+// memory.
 func Own(writes []WriteEntry) {
 	n := 0
 	for i := range writes {
@@ -23,7 +24,7 @@ func Own(writes []WriteEntry) {
 		w := &writes[i]
 		from := len(all)
 		all = append(all, w.Value...)
-		// The capacity ends with the value, so an append cannot overwrite the next value.
+		// Limit the capacity to the value, so that an append does not overwrite the next value.
 		w.Value = all[from:len(all):len(all)]
 	}
 }
@@ -47,7 +48,7 @@ func (w *WriteSet) Reset() {
 }
 
 func (w *WriteSet) search(k Key) (int, bool) {
-	// Most transactions write rows in the order of their keys.
+	// Fast path: most transactions write rows in key order.
 	if n := len(w.entries); n == 0 || w.entries[n-1].Key < k {
 		return n, false
 	}
@@ -69,7 +70,7 @@ func (w *WriteSet) Put(k Key, value []byte) { w.set(WriteEntry{Key: k, Value: va
 // Delete deletes a row.
 func (w *WriteSet) Delete(k Key) { w.set(WriteEntry{Key: k, Deleted: true}) }
 
-// Get returns the write of the row under k, or nil if it was not written.
+// Get returns the write of row k, or nil if the transaction has not written it.
 func (w *WriteSet) Get(k Key) *WriteEntry {
 	if at, found := w.search(k); found {
 		return &w.entries[at]
@@ -84,13 +85,13 @@ func (w *WriteSet) in(r *Range) []WriteEntry {
 	return w.entries[from:to]
 }
 
-// Widen returns the range of the database's rows that Scan needs to determine the rows of r.
+// Widen returns the range of database rows that Scan needs in order to determine the rows of r.
 func (w *WriteSet) Widen(r Range) Range {
 	if r.Limit == 0 || r.Point() {
 		return r
 	}
 	for _, e := range w.in(&r) {
-		// A deletion may hide a row of the database, and another row takes its place within the limit.
+		// A deletion may hide a row of the database, so that one more row fits into the limit.
 		if e.Deleted {
 			r.Limit++
 		}
@@ -99,7 +100,7 @@ func (w *WriteSet) Widen(r Range) Range {
 }
 
 // Scan calls f for the rows of r as the transaction sees them; r must not be a point. It merges the transaction's
-// writes with the rows of the database, which base passes to its f.
+// writes with the rows of the database, for which base calls its function.
 func (w *WriteSet) Scan(r Range, base func(r Range, f func(Key, []byte) bool) error, f func(Key, []byte) bool) error {
 	if len(w.entries) == 0 {
 		return base(r, f)
@@ -113,8 +114,8 @@ func (w *WriteSet) Scan(r Range, base func(r Range, f func(Key, []byte) bool) er
 		left--
 		more = f(k, v) && left != 0
 	}
-	// next passes the transaction's writes up to key k of a database row to f, and reports whether a write has replaced
-	// that row.
+	// next passes the transaction's writes up to key k, which is the key of a database row, to f. It reports whether a
+	// write has replaced that row.
 	next := func(k Key, all bool) (replaced bool) {
 		for more && len(own) > 0 {
 			e := own[0]

@@ -9,7 +9,7 @@ import (
 )
 
 // TestWriteSetScan checks that a transaction sees the same rows of a range as if its writes were already in the
-// database. This holds in both directions and with every limit, although Scan reads only the widened range of the
+// database. This must hold in both directions and with every limit, although Scan reads only the widened range of the
 // database.
 func TestWriteSetScan(t *testing.T) {
 	group := OrderedKey(1, 7, []byte{1}, nil)
@@ -77,8 +77,8 @@ func TestWriteSetScan(t *testing.T) {
 	}
 }
 
-// TestOwn checks that writes with copied values do not keep the original memory, and that a value cannot grow into the
-// next value.
+// TestOwn checks that writes with copied values do not keep the original memory, and that appending to a value does not
+// overwrite the next value.
 func TestOwn(t *testing.T) {
 	message := []byte("onetwo")
 	writes := []WriteEntry{{Key: "a", Value: message[:3]}, {Key: "b", Deleted: true}, {Key: "c", Value: message[3:]}}

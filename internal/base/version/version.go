@@ -6,8 +6,8 @@ import "runtime/debug"
 // Version is the release, set by the linker; empty in other builds. See String.
 var Version string
 
-// String returns the release, or the commit that the binary was built from (with "-dirty" for uncommitted changes), or
-// "devel".
+// String returns the release or, if there is none, the commit from which the binary was built, with the suffix "-dirty"
+// for uncommitted changes. If neither is known, it returns "devel".
 func String() string {
 	if Version != "" {
 		return Version

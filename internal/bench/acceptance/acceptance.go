@@ -47,7 +47,7 @@ const (
 // suffix to this name and may have at most 32 characters.
 const MaxName = 32 - len("-deadlock")
 
-// Runs returns the BenchmarkRuns of the tests of a run, in the order in spec.functionalTests of the run. Their specs
+// Runs returns the BenchmarkRuns of the tests of a run, in the order of spec.functionalTests. The specs of the tests
 // are complete, as if the API server had set the defaults. Apart from the type, only names and specs are set.
 func Runs(run *v1alpha1.BenchmarkRun) (out []*v1alpha1.BenchmarkRun) {
 	for _, name := range run.Spec.FunctionalTests {

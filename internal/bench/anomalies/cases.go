@@ -19,12 +19,13 @@ type Case struct {
 	// anomalies are the names that the checker may report for a history of these transactions in which the anomaly
 	// occurred.
 	anomalies []history.Anomaly
-	// reader, if not 0, is the first transaction whose reads decide instead of the checker: see play.reversed.
+	// reader, if not 0, is the index of the first transaction whose reads decide, instead of the checker, whether the
+	// anomaly occurred: see play.reversed.
 	reader int
 	txns   []step
-	// steps is the order of the statements for databases that accept them one by one: script.Steps.
+	// steps is the order of the statements for databases that accept statements one by one: see script.Steps.
 	steps string
-	// dangers are the overlaps of transactions that can cause the anomaly. A single one of them suffices.
+	// dangers are alternative overlaps of transactions; each of them can cause the anomaly.
 	dangers []danger
 }
 
@@ -51,8 +52,8 @@ func (c *Case) lag(longest time.Duration) time.Duration {
 
 // step is a transaction of a case.
 type step struct {
-	// client sends the transaction once its earlier transactions are answered. Each client has a separate region if there
-	// are enough regions.
+	// client is the number of the client that sends the transaction, after the client's earlier transactions are answered.
+	// Each client has a separate region if there are enough regions.
 	client int
 	// ops are operations of simload.Procedures. X and Y stand for two rows and G for a group, with homes in different
 	// regions.

@@ -18,7 +18,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/target/script"
 )
 
-// LiveConnections is the number of connections per region that the cases need. No case has more clients.
+// LiveConnections is the number of connections per region that the cases need. No case has more clients than this.
 const LiveConnections = 4
 
 // Live is a running database that accepts transactions statement by statement. It executes the statements of a case in
@@ -214,7 +214,7 @@ func (l *Live) once(ctx context.Context, do func(target.Statement) error) (confl
 }
 
 // order determines the versions that were replaced by writes without a preceding read of the row. At most two
-// transactions committed a write of each row, so the version that remains is the second one.
+// transactions committed a write of each row, so the version that remains is the version of the second commit.
 func (l *Live) order(ctx context.Context, p *play, played []script.Played, keys []txn.Key) error {
 	writes := map[txn.Key][]int{} // the committed transactions that wrote each row
 	for i, x := range played {

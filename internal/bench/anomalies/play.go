@@ -71,8 +71,8 @@ type Finding struct {
 }
 
 // Word summarizes the finding. BROKEN means that a play violated the promised level, and allowed that the anomaly was
-// seen. Never overlapped means that no play could have shown the anomaly. Prevented means that the promised level rules
-// the anomaly out, and not seen that it does not.
+// seen. Never overlapped means that no play could have shown the anomaly. In all other cases the anomaly was possible
+// but not seen: the word is prevented if the promised level rules the anomaly out, and not seen if it does not.
 func (f *Finding) Word() string {
 	switch {
 	case f.Broken > 0:
@@ -233,7 +233,7 @@ func (g *game) sender(p *play, txn int) geo.Region {
 	return geo.Region((g.c.txns[txn].client + p.n/n) % n)
 }
 
-// ready reports whether all transactions are answered that transaction txn must wait for.
+// ready reports whether all transactions that transaction txn must wait for are answered.
 func (g *game) ready(p *play, txn int) bool {
 	for before := range txn {
 		if !p.done[before] && g.waits(txn, before) {
@@ -343,7 +343,7 @@ func (g *game) find(promised isolation.Level) *Finding {
 				f.Example = text
 			}
 		}
-		// The promised level rules out all of its anomalies, not only the anomaly of the case.
+		// The history must satisfy the promised level as a whole, not only without the anomaly of the case.
 		if v := history.Check(&p.history, promised); !v.Passed {
 			if f.Broken++; f.Broken == 1 {
 				f.Example = v.Check().Message
@@ -368,9 +368,9 @@ func (p *play) reversed(first int) bool {
 }
 
 // overlapped reports whether the transactions overlapped in one of the dangers of the case. In each conflict of the
-// danger, both transactions must have been in flight at the same time from the clients' view. It also counts if the
-// second was sent at most lag after the first was answered. If lagging copies cause the anomaly, the write must have
-// committed.
+// danger, both transactions must have been in flight at the same time from the clients' view. A conflict also counts if
+// the second transaction was sent at most lag after the first transaction was answered. If lagging copies cause the
+// anomaly, the write must have committed.
 //
 // A transaction that failed for a reason other than a conflict, or whose outcome is unknown, does not count. At least
 // one transaction must have committed: a database that refuses everything prevents nothing.

@@ -94,7 +94,7 @@ func Levels(d *Database) []*Database {
 			if len(errs) > 0 || d.Engine.Loses != nil && d.Engine.Loses(params) || d.Engine.Accepts(d.Topology, params) != nil {
 				continue
 			}
-			// One variant per level is enough: all of them would have to pass the same cases.
+			// One variant per level is enough, because all variants of a level must pass the same cases.
 			if level := d.Engine.Promises(params); !slices.Contains(levels, level) {
 				all, levels = append(all, &Database{d.Engine, params, d.Topology}), append(levels, level)
 			}

@@ -310,8 +310,8 @@ func (a *Audits) sum(name string, nodes []geo.NodeID) workload.Copy {
 	return c
 }
 
-// everywhere describes the nodes whose number of rows that every node stores differs from the number that was loaded;
-// empty if there are none. These rows are never written, and the other sums exclude them.
+// everywhere describes the nodes with a wrong number of the rows that every node stores; empty if there are none. These
+// rows are never written, and the other sums exclude them.
 func (a *Audits) everywhere(l *geo.Layout, w workload.Workload) string {
 	loaded := int64(0)
 	w.Everywhere(func(txn.Key, []byte) { loaded++ })

@@ -90,7 +90,7 @@ func TestReasonsAreBounded(t *testing.T) {
 }
 
 // TestHistogramIsNativeAndClassic checks both kinds of buckets. Dashboards use the classic buckets if Prometheus does
-// not scrape native ones.
+// not scrape native buckets.
 func TestHistogramIsNativeAndClassic(t *testing.T) {
 	w := NewWorker(WorkerLabels{}, []string{"t"})
 	w.Ended(0, 0, &txn.Outcome{Status: txn.Committed}, 107*time.Millisecond, time.Hour)

@@ -138,7 +138,7 @@ func (w *Worker) Ended(typ uint8, class txn.Class, o *txn.Outcome, latency, now 
 	i, c := w.cell(typ, class)
 	if o.Status == txn.Committed {
 		bucket := c.latency.observe(latency)
-		// Only the goroutine that wins the exchange stores an exemplar, so that the others save the cost.
+		// Only the goroutine that wins the exchange stores an exemplar; the other goroutines skip this work.
 		if last := c.exemplar.Load(); now-time.Duration(last) >= exemplarEvery && c.exemplar.CompareAndSwap(last, int64(now)) {
 			c.latency.exemplify(bucket, latency, o.ID.String())
 		}

@@ -8,13 +8,14 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 )
 
-// Node is the disturbance of a node. The zero value is an undisturbed node.
+// Node describes how faults disturb a node. The zero value is an undisturbed node.
 type Node struct {
 	// Down is set if the node is stopped.
 	Down bool
 	// SlowPercent is the additional CPU time of all of the node's work, in percent: 100 doubles it.
 	SlowPercent int64
-	// Hold is the time for which the node's messages wait for its disk, in HoldPercent of its steps.
+	// Hold is how long the node's messages wait for the node's disk. HoldPercent is the percentage of the node's steps
+	// whose messages wait.
 	Hold        time.Duration
 	HoldPercent int64
 	// ClockOffset is the offset by which the fault sets the node's clock ahead; a negative offset means that the clock
@@ -72,8 +73,8 @@ const (
 	diskFullSpeed = 500
 )
 
-// Separation is a set of connections that a fault must break: those from a node in From to a node in To. By is the name
-// of the fault, and empty for a link with total loss.
+// Separation is a set of connections that a fault must break: all connections from a node in From to a node in To. By
+// is the name of the fault, and empty for a link with total loss.
 type Separation struct {
 	Targets
 	By string
@@ -167,8 +168,9 @@ func (f *Fault) change(l *geo.Link, packets bool) bool {
 	return true
 }
 
-// burst returns the share of loss events among packets for correlated losses. With a correlation c, the mean burst has
-// 1 / (1 - c) packets, and TCP recovers from a burst as from a single loss.
+// burst returns the number of loss events per million packets, given the loss of single packets and the correlation of
+// consecutive losses. With a correlation c, the mean burst has 1 / (1 - c) packets, and TCP recovers from a burst as
+// from a single loss.
 func burst(lossPPM int64, correlationPercent int32) int64 {
 	if lossPPM >= 1e6 || correlationPercent <= 0 {
 		return lossPPM

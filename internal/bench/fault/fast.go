@@ -19,8 +19,7 @@ type FastLink struct {
 }
 
 // FastLinks returns the times within windows at which node n measured links that were too fast although no fault of the
-// timeline changes these links. zero is the time at which the node's monotonic clock showed 0, counted from the start
-// of measuring, with an error of at most within.
+// timeline changes these links. zero is defined as in Agenda, and may be off by up to the duration within.
 func (t *Timeline) FastLinks(n geo.NodeID, log *admin.Log, zero, within time.Duration, windows []Interval) (out []FastLink) {
 	topology := t.Plan.Topology
 	from := topology.RegionOf(n)
@@ -47,8 +46,8 @@ func (t *Timeline) FastLinks(n geo.NodeID, log *admin.Log, zero, within time.Dur
 }
 
 // changed returns the times at which faults change the links between two regions: from their start to their end,
-// extended by their tolerances. A fault of Chaos Mesh counts for all links. For any change, Chaos Mesh recreates all
-// links of a pod, which briefly has no links.
+// extended by their tolerances. A fault of Chaos Mesh counts for all links, because Chaos Mesh recreates all emulated
+// links of a pod for any change. The pod briefly has none of them.
 func (t *Timeline) changed(a, b geo.Region, within time.Duration) (out []Interval) {
 	for _, l := range t.Lives {
 		between := l.Fault.Between()

@@ -69,14 +69,14 @@ type Life struct {
 	// Recovering is the time at which the removal starts, and Recovered the time by which the fault was completely
 	// removed. Both are set in the same way as Injecting and Injected.
 	Recovering, Recovered *time.Duration
-	// Lasting is set if the fault is not removed: the data of killed processes is lost.
+	// Lasting is set if the fault is permanent: the killed processes do not return, and their data is lost.
 	Lasting bool
 	// Replaced is set if the stopped processes return without state, as new incarnations. Such a fault is injected only
 	// once all processes that earlier faults stopped have been replaced. A database therefore never loses more processes
 	// at a time than one fault stops.
 	Replaced bool
-	// Injector is the driver's name for the component that injects the fault, if there are several. Marks are notes of
-	// the driver. Setup sets both.
+	// Injector is the driver's name for the component that injects the fault, if there are several. Marks are the driver's
+	// identifiers of the target processes. Setup sets both.
 	Injector string
 	Marks    []string
 	// Problem explains why the fault did not go as planned; empty if it did.
@@ -110,7 +110,7 @@ func (l *Life) To(next State, now time.Duration) error {
 	l.State, l.Since = next, now
 	switch next {
 	case Inject:
-		// An injector may be called early and waits, so the effect does not start before the planned time.
+		// Inject may be called early, and then waits until the planned time. The effect does not start before that time.
 		at := max(now, l.Fault.At)
 		l.Injecting = &at
 	case Active:
@@ -177,8 +177,8 @@ type Timeline struct {
 	Lives []*Life
 	// Start is the start of measuring, for drivers in real time.
 	Start time.Time
-	// Begin is the start of the run, counted from the start of measuring. Logs may contain earlier entries of other runs.
-	// It is -Forever if they do not.
+	// Begin is the start of the run, counted from the start of measuring. Logs may contain earlier entries, which belong
+	// to other runs. Begin is -Forever if logs contain no other runs.
 	Begin time.Duration
 	// Poll is the retry interval of an unfinished step. Patience is the time after which a fault is given up.
 	Poll, Patience time.Duration
@@ -276,8 +276,8 @@ func (t *Timeline) Conditions() *Conditions {
 	return t.Plan.Conditions(t.active(func(*Life) bool { return true }))
 }
 
-// Packets returns the combined effects that the faults selected by is should have now, on links that lose single
-// packets.
+// Packets returns the combined effects that the faults for which is returns true should have now, on links that lose
+// single packets.
 func (t *Timeline) Packets(is func(*Life) bool) *Conditions {
 	return t.Plan.conditions(t.active(is), true)
 }
@@ -303,8 +303,8 @@ func (t *Timeline) active(is func(*Life) bool) []*Life {
 	return active
 }
 
-// step performs the step of the fault's current state. It returns the time of the next attempt, which applies if the
-// state has not changed.
+// step performs the step of the fault's current state. The returned time is the time of the next attempt; it applies
+// only if the state has not changed.
 func (t *Timeline) step(ctx context.Context, l *Life, now time.Duration, in Injector) (time.Duration, error) {
 	again := now + t.Poll
 	patience := t.patience(l)

@@ -81,7 +81,7 @@ func (f *Fault) Kills() bool {
 }
 
 // Followed reports whether empty processes replace the targets: Kubernetes restarts killed pods and containers. The
-// engine determines how other nodes treat them (protocol.Engine.Replaces).
+// engine determines how other nodes treat the empty processes (protocol.Engine.Replaces).
 func (f *Fault) Followed() bool { return f.Kind == PodKill || f.Kind == ContainerKill }
 
 // ForGood reports whether the manifest declares the targets permanently lost.
@@ -120,8 +120,7 @@ func NewPlan(faults []v1alpha1.Fault, t *geo.Topology, seed uint64) *Plan {
 	return p
 }
 
-// Target returns the nodes that a fault targets: the target of a fault of nodes, or the first side of a partition. It
-// returns nil for a fault of links.
+// Target returns the target of a fault of nodes, or the first side of a partition. It returns nil for a fault of links.
 func (f *Fault) Target() *v1alpha1.NodeTarget {
 	s := f.Spec
 	switch {
@@ -171,7 +170,7 @@ func (f *Fault) Between() *v1alpha1.RegionPair {
 	return nil
 }
 
-// Link is one direction between two regions.
+// Link is one direction of the connection between two regions.
 type Link struct{ From, To geo.Region }
 
 // Links returns the links that the fault targets, in order. The network inside a region is included only if both sides
@@ -222,8 +221,9 @@ func candidates(target *v1alpha1.NodeTarget, t *geo.Topology) []geo.NodeID {
 	return out
 }
 
-// Resolve chooses the targets of a fault. It calls roles only if a target names a role. If roles is nil, roles are
-// ignored, and the result is only an upper bound. The error names the field and explains why no node is left.
+// Resolve chooses the targets of a fault. It calls roles only if a target names a role. If roles is nil, the result
+// ignores roles and is only an upper bound; for a partition with a role, it is empty. The error names the field and
+// explains why no node is left.
 func (p *Plan) Resolve(f *Fault, roles Roles) (Targets, error) {
 	var out Targets
 	target := f.Target()

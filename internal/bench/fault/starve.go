@@ -22,7 +22,7 @@ func (t *Timeline) Starves(n geo.NodeID) []Interval {
 // Hits returns the times at which faults of the plan act on a node or its pod in any way, extended by their tolerances.
 func (t *Timeline) Hits(n geo.NodeID) []Interval { return t.acts(n, func(*Fault) bool { return true }) }
 
-// acts returns the times at which faults selected by is act on a node.
+// acts returns the times at which the faults for which is returns true act on a node.
 func (t *Timeline) acts(n geo.NodeID, is func(*Fault) bool) (out []Interval) {
 	for _, l := range t.Lives {
 		if !is(l.Fault) || l.Injecting == nil || !slices.Contains(l.Targets.From, n) {

@@ -31,13 +31,14 @@ type Interval struct{ From, To time.Duration }
 const Forever = time.Duration(math.MaxInt64)
 
 // Track compares the log of a component (a node or a sidecar) with the plan for this component. All times count from
-// the start of measuring, by the clock of the process that started it.
+// the start of measuring, by the clock of the process that started the measurement.
 type Track[S any] struct {
 	// Name is the name of the node or pod.
 	Name string
 	// Idle is the state without faults. It is also the actual state between the spans in Done.
 	Idle S
-	// Plan and Done are ordered by time.
+	// Plan holds the planned states. Done holds the spans in which the component was not idle, according to its log. Both
+	// are ordered by time.
 	Plan []Planned[S]
 	Done []Span[S]
 	// Away lists the times at which the component was absent as planned, and the times for which its log is
@@ -82,8 +83,7 @@ func plan[S any](lives []*Life, idle S, same func(a, b S) bool, state func(activ
 	return out
 }
 
-// armed returns the faults with a duration, selected by is, whose targets are known and that were not given up before
-// they started.
+// armed returns the planned faults (see Life.Planned) that have a duration and for which is returns true.
 func (t *Timeline) armed(is func(*Life) bool) (out []*Life) {
 	for _, l := range t.Lives {
 		if l.Planned() && l.Fault.Duration > 0 && is(l) {
@@ -116,8 +116,8 @@ func (l *Life) end() time.Duration {
 	return l.Fault.End()
 }
 
-// PlanOf returns the plan of the faults selected by is over the whole run. state returns the planned state under the
-// combined conditions of the faults that are active at a time.
+// PlanOf returns the planned states over the whole run, under the faults for which is returns true. state derives a
+// planned state from the combined conditions of the faults that are active at the time.
 func PlanOf[S any](t *Timeline, idle S, same func(a, b S) bool, is func(*Life) bool, state func(*Conditions) S) []Planned[S] {
 	return plan(t.armed(is), idle, same, func(active []*Life) S { return state(t.Plan.conditions(active, false)) })
 }
@@ -162,8 +162,8 @@ func Agenda(p []Planned[*admin.Disturbance], zero time.Duration, departures []De
 	return a
 }
 
-// NodeTrack compares the log of node n with the node's plan. zero is defined as in Agenda, and may be off by up to
-// within.
+// NodeTrack compares the log of node n with the node's plan. zero is defined as in Agenda, and may be off by up to the
+// duration within.
 func (t *Timeline) NodeTrack(n geo.NodeID, log *admin.Log, zero, within time.Duration, is func(*Life) bool) *Track[*admin.Disturbance] {
 	tr := &Track[*admin.Disturbance]{
 		Name: t.Plan.Topology.NodeName(n), Idle: &admin.Disturbance{}, Begin: t.Begin, Within: within, Same: (*admin.Disturbance).Same,
@@ -172,7 +172,7 @@ func (t *Timeline) NodeTrack(n geo.NodeID, log *admin.Log, zero, within time.Dur
 	}
 	for _, e := range log.Entries {
 		d := e.Disturbance
-		// The planned states have no lost nodes, because Losses checks them.
+		// The planned states have no lost nodes. Losses checks lost nodes.
 		d.Lost = nil // see Losses
 		s := Span[*admin.Disturbance]{e.From + zero, Forever, &d}
 		if e.To != nil {
@@ -183,8 +183,8 @@ func (t *Timeline) NodeTrack(n geo.NodeID, log *admin.Log, zero, within time.Dur
 	return tr
 }
 
-// Away returns the times at which a node did not run, as planned. Each time is from its kill until its return, extended
-// by the tolerance of the fault.
+// Away returns the times at which node n was planned not to run. Each interval lasts from the kill of the node until
+// its return, extended by the tolerance of the fault.
 func (t *Timeline) Away(n geo.NodeID) (out []Interval) {
 	for _, l := range t.Lives {
 		if l.Fault.Kills() && l.Injecting != nil && slices.Contains(l.Targets.From, n) {

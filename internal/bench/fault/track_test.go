@@ -16,8 +16,8 @@ const (
 	millisecond = time.Millisecond
 )
 
-// TestAhead checks that faults are set up ahead of their time and wait in state Armed, and that times that the driver
-// sets are kept.
+// TestAhead checks that faults are set up ahead of their planned time, and then wait in state Armed. Times that the
+// driver sets must be kept.
 func TestAhead(t *testing.T) {
 	tl := NewTimeline(timeline(t, delay, 1), time.Second, 3*time.Second)
 	tl.Ahead = func(*Life) time.Duration { return 8 * second }
@@ -73,7 +73,7 @@ func track(t *testing.T, faults string, log ...string) (*Timeline, *Track[*admin
 		if l.Targets, err = tl.Plan.Resolve(l.Fault, nil); err != nil {
 			t.Fatal(err)
 		}
-		if l.Fault.Kills() { // it was away for a second, as planned
+		if l.Fault.Kills() { // the node was away for a second, as planned
 			from, to := l.Fault.At, l.Fault.At+second
 			l.State, l.Injecting, l.Recovered = Done, &from, &to
 		}
@@ -205,7 +205,8 @@ func TestEdges(t *testing.T) {
 	}
 }
 
-// TestAgenda checks that a node receives its plan in the time of its own clock, and the nodes that are lost.
+// TestAgenda checks that an agenda states the node's plan in the time of the node's own clock, and includes the lost
+// nodes.
 func TestAgenda(t *testing.T) {
 	tl, _ := track(t, "["+slowFault+", "+extraFault+"]")
 	all := func(*Life) bool { return true }
@@ -225,7 +226,7 @@ func TestAgenda(t *testing.T) {
 	if want := "1m50s 50% [], 1m51s 50% [5], 1m52s 70% [5], 1m54s 50% [4 5], 1m55s 0% [4 5], 2m0s 0% [3 4 5]"; strings.Join(got, ", ") != want {
 		t.Errorf("%s, want %s", strings.Join(got, ", "), want)
 	}
-	a = Agenda(tl.NodePlan(0, all), 14500*millisecond, []Departure{{5, 0}}, 0) // its clock started in the middle
+	a = Agenda(tl.NodePlan(0, all), 14500*millisecond, []Departure{{5, 0}}, 0) // the node's clock started during the run
 	if d, next, ok := a.At(0); d.SlowPercent != 0 || len(d.Lost) != 1 || !ok || next != 1 {
 		t.Errorf("%+v, %v, %t", d, next, ok)
 	}
@@ -246,7 +247,7 @@ func TestAgenda(t *testing.T) {
 }
 
 // TestDeparted checks that a node counts as departed from the planned time of its kill on, and permanently once it is
-// killed. It does not count if the kill was given up before.
+// killed. If the kill was given up beforehand, the node does not count as departed.
 func TestDeparted(t *testing.T) {
 	tl, _ := track(t, "[{name: kill, at: 30s, podKill: {target: {regions: [us], partitions: [0]}}}]")
 	l := tl.Lives[0]

@@ -37,7 +37,7 @@ func (c *checker) check() *Verdict {
 		return c.verdict(nil, nil)
 	}
 	c.edges(m)
-	// Any of these anomalies disproves the level already; a cycle search would only cost time.
+	// Any of these anomalies already disproves the level, so a cycle search would only cost time.
 	if c.worst(c.v.Level) != "" {
 		return c.verdict(nil, nil)
 	}
@@ -54,7 +54,7 @@ func (c *checker) holds() (strongest []isolation.Level) {
 	if len(levels) == 0 {
 		return nil
 	}
-	// The graph must contain the edges of every level, and only the check of strict serializability has added them all.
+	// The graph must contain the edges of every level, and only a check of strict serializability adds all of them.
 	if all, _ := dependencies(isolation.StrictSerializable); !c.g.fill || failed != isolation.StrictSerializable {
 		h := c.h
 		*c = checker{} // release its memory before the next pass needs the same amount
@@ -134,7 +134,7 @@ func (c *checker) edges(m mask) {
 	}
 }
 
-// fill adds the edges of the counting pass to the graph.
+// fill makes the second pass over the edges, which adds the edges that the first pass counted to the graph.
 func (c *checker) fill(m mask) {
 	c.g.counted()
 	c.edges(m)
@@ -175,7 +175,7 @@ type checker struct {
 	// order lists the operations of committed transactions by key, and owner[i] is the transaction of operation order[i].
 	// from[k] is the index of key k's first operation in order and owner.
 	order, owner, from []uint32
-	// marks[i] is scratch space of versions: how transaction i used the current key.
+	// marks[i] is scratch space of the method versions. It records how transaction i used the current key.
 	marks []keyMark
 	turn  uint32
 	// scans is nil if no transaction scanned a range.
@@ -432,14 +432,14 @@ func (c *checker) sortByTime() {
 }
 
 // sessions adds the order of each client's transactions. This order does not depend on clocks, and holds even if an
-// answer and the next transaction have the same time. A client that gave up on an answer may receive it after it has
-// sent further transactions.
+// answer and the next transaction have the same time. A client that gave up on an answer may receive the answer after
+// it has sent further transactions.
 func (c *checker) sessions() {
 	c.sortByTime()
 	t := c.h.txns
-	// past is the node that follows all transactions whose answers the client has; it is valid if turn is not 0. It is
-	// the last of these transactions as long as they completed one after another, and otherwise a separate node. turn
-	// counts the changes of past.
+	// past is the graph node that follows all transactions whose answers the client has received. It is valid if turn is
+	// not 0. While the transactions complete one after another, past is the last completed transaction; otherwise it is a
+	// separate node. turn counts the changes of past.
 	var past, turn uint32
 	type sent struct{ i, turn uint32 }
 	var waiting []sent // transactions without an answer so far, in the order of their answers

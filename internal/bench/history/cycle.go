@@ -131,7 +131,8 @@ func (s *search) expand(x, root uint32, m mask, bound uint32, free bool) (hop, b
 	return hop{}, false
 }
 
-// discover records that h leads to a node. It returns true if this node is root.
+// discover records h as the path to its target, unless a path that is at most as long is known. It returns true if the
+// target is root.
 func (s *search) discover(h hop, root, bound uint32, free bool) (hop, bool) {
 	y, depth := h.to, s.distTo[h.from]
 	if !free {

@@ -1,7 +1,7 @@
 // Package history proves that the answers of a database were right. Clients record a history: when each transaction was
 // sent and answered, its outcome, and which versions of which rows it read and overwrote. Check builds the direct
-// serialization graph of a history and looks for a cycle. A serial order exists exactly if there is no cycle. Weaker
-// levels allow some cycles: see isolation, and graph.components for snapshots.
+// serialization graph of a history and looks for a cycle. A serial order exists if and only if there is no cycle.
+// Weaker levels allow some cycles: see package isolation, and graph.components for snapshots.
 //
 // Transactions also scan ranges. The reads before a scan identify the rows that it found, and therefore also the rows
 // of the history that it did not find. The first writer of such a row follows the scan, so a phantom becomes an

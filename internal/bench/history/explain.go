@@ -51,7 +51,7 @@ func classify(cycle []hop) Anomaly {
 	}
 	a := G0
 	switch antis := n[RW] + n[PredicateRW]; {
-	// Snapshot isolation allows a cycle exactly if the cycle has two adjacent anti-dependencies.
+	// Snapshot isolation allows a cycle if and only if the cycle has two adjacent anti-dependencies.
 	case antis > 1 && adjacent:
 		a = item(G2Item, G2)
 	case antis > 1:
@@ -115,7 +115,7 @@ func (x *explainer) name(i uint32) string {
 
 func (x *explainer) key(k uint32) string { return x.nameOf(x.h.keys[k]) }
 
-// nameOf formats a key. The end of a range may be no valid key.
+// nameOf formats a key. The end of a range may not be a valid key.
 func (x *explainer) nameOf(k txn.Key) string {
 	if x.h.KeyName != nil && k.Valid() {
 		return x.h.KeyName(k)
@@ -130,8 +130,8 @@ func instant(d time.Duration) string { return d.Round(time.Microsecond).String()
 // are omitted.
 const maxExplained = 24
 
-// left reports whether transaction k of n is omitted. For the first omitted transaction, first is the number of omitted
-// transactions; otherwise it is 0.
+// left reports whether an explanation of n transactions omits transaction k. For the first omitted transaction, first
+// is the number of omitted transactions; otherwise it is 0.
 func left(k, n int) (out bool, first int) {
 	if n <= maxExplained || k < maxExplained/2 || k >= n-maxExplained/2 {
 		return false, 0

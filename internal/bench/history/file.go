@@ -65,7 +65,7 @@ func (w *Writer) Add(t *Txn) {
 	b = AppendOps(b, t.Ops)
 	w.buf = b
 	size := len(b) - 4
-	// A reader would refuse the whole file because of this record.
+	// A reader would reject the whole file because of this record.
 	if size > maxRecord {
 		w.err = fmt.Errorf("transaction %v with %d operations takes %d bytes of history, over %d", t.ID, len(t.Ops), size, maxRecord)
 		return

@@ -86,7 +86,8 @@ func (m mask) leaving() [2]mask {
 	return [2]mask{start: m & rw, commit: m&^rw | maskOf()}
 }
 
-// lands returns the start or commit of node w at which an edge with dependency d arrives that leaves from node from.
+// lands returns the target of an edge with dependency d from node from to the node w of the graph: the start or the
+// commit of w.
 func lands(from, w uint32, d Dependency) uint32 {
 	switch d {
 	case RW, PredicateRW:
@@ -127,8 +128,8 @@ const finished = math.MaxUint32
 //	commit(T1) -> start(T2)    where T2 read (wr) or overwrote (ww) a version of T1, or comes after T1 in time
 //	start(T1)  -> commit(T2)   where T1 read a version that T2 replaced (rw, predicate-rw)
 //
-// The graph has no cycle exactly if the history has snapshot isolation. This means that there is an order of all starts
-// and commits in which
+// The graph has no cycle if and only if the history has snapshot isolation. This means that there is an order of all
+// starts and commits in which
 //
 //  1. each transaction starts before it commits, and after the commits of the transactions that precede it in time;
 //  2. each read finds the last version that was committed before its transaction started;
@@ -148,9 +149,9 @@ const finished = math.MaxUint32
 // before the writers of all further versions commit. Its version is thus the last version that was committed before it
 // started (2). If there is no cycle, there is an order that agrees with all edges.
 //
-// Hence snapshot isolation rules out a cycle of transactions exactly if no two of its anti-dependencies are adjacent.
-// After the first anti-dependency the path is at a commit, from where no other anti-dependency leaves (Cerone and
-// Gotsman 2018).
+// Hence snapshot isolation rules out a cycle of transactions if and only if no two of its anti-dependencies are
+// adjacent. After the first anti-dependency the path is at a commit, from where no other anti-dependency leaves (Cerone
+// and Gotsman 2018).
 func (g *graph) components(m mask, within *components, snapshots bool) components {
 	n := g.nodes()
 	shift := 0

@@ -25,10 +25,10 @@ const Initial txn.ID = 0
 
 // Op is an operation of a transaction on a row, or on the rows of a range.
 //
-// In a list of operations, a scan follows the reads of the rows that it found, including deleted rows. It found exactly
-// the rows of its range that its transaction reads or writes before the scan in this list. All other rows were absent,
-// in their initial version. A scan may stop early, for example because it found enough rows; its range then covers only
-// the scanned part.
+// In a list of operations, a scan follows the reads of the rows that it found, including deleted rows. The scan found
+// exactly the rows of its range that its transaction reads or writes before the scan in this list. All other rows were
+// absent, in their initial version. A scan may stop early, for example because it found enough rows; its range then
+// covers only the scanned part.
 type Op struct {
 	// Key is the key of the row, or the smallest key of a scan's range.
 	Key txn.Key

@@ -349,9 +349,9 @@ func disturb(r *rand.Rand, txns []Txn) (complete bool) {
 	return true
 }
 
-// TestAgreesWithAllExecutions compares Check with trying all executions: Check must deny a level exactly for the
-// histories that no execution explains. The levels must also be distinct: if one level does not imply another, some
-// history must satisfy the first level but not the second.
+// TestAgreesWithAllExecutions compares Check with trying all executions: Check must deny a level if and only if no
+// execution explains the history. The levels must also be distinct: if one level does not imply another, some history
+// must satisfy the first level but not the second.
 func TestAgreesWithAllExecutions(t *testing.T) {
 	counts := map[string]int{}
 	apart := map[[2]isolation.Level]int{}

@@ -109,7 +109,7 @@ func (r *Recorder) Scan(g txn.Range, f func(txn.Key, []byte) bool) error {
 	err := r.ctx.Scan(g, func(k txn.Key, value []byte) bool {
 		r.read(k, false)
 		more := f(k, value)
-		// The scan stopped here, so it is no evidence about further rows.
+		// The scan stopped here, so it provides no evidence about further rows.
 		if rows++; !more || rows == g.Limit {
 			if g.Reverse {
 				seen.From = k

@@ -8,12 +8,12 @@ import (
 
 // scans holds the checker's state for transactions that scanned ranges.
 //
-// To a scan, a row of its range that its transaction has not used is absent, in the initial version. The writer of the
-// row's first version therefore follows the scan (Adya's predicate-anti-dependency); otherwise the scan would have
-// found the row. A range may be wide and contain few rows, for example all orders since the oldest open order. Adding
-// these dependencies one by one would be too expensive. Instead, the rows are the leaves of a binary tree in which
-// links lead down to the writers of the first versions. For the gap between two rows that it found, a scan needs edges
-// to at most two nodes per level.
+// A scan implies that each row of its range that its transaction has not used was absent, in the initial version. The
+// writer of the row's first version therefore follows the scan (Adya's predicate-anti-dependency); otherwise the scan
+// would have found the row. A range may be wide and contain few rows, for example all orders since the oldest open
+// order. Adding these dependencies one by one would be too expensive. Instead, the rows are the leaves of a binary tree
+// in which links lead down to the writers of the first versions. For the gap between two rows that it found, a scan
+// needs edges to at most two nodes per level.
 type scans struct {
 	list []scan
 	// keys lists, in order, the rows that committed transactions used and that some scan covers. rank[k] is the index of
@@ -169,8 +169,8 @@ func (c *checker) eachScan(unmet func(s *scan, from, to uint32), touched func(s 
 			for n < len(on) && on[n].place == on[0].place {
 				n++
 			}
-			// The operations on a row are in order, so the first one decides whether the transaction used the row before the
-			// scan.
+			// The operations on a row are in order, so the first operation decides whether the transaction used the row before
+			// the scan.
 			met := on[0].operation < s.operation
 			if met || slices.ContainsFunc(on[:n], func(t touch) bool { return c.h.ops[t.operation].write() }) {
 				if next < on[0].place {
@@ -202,7 +202,7 @@ func (c *checker) touch(i uint32) {
 }
 
 // judgeScans marks the operations that scans turn into predicate reads. It notes an anomaly if a scan did not find a
-// loaded row. If the row was deleted later, the scan either finds it as a deleted row or is no evidence about it.
+// loaded row. If the row was deleted later, the scan either finds it as a deleted row or provides no evidence about it.
 func (c *checker) judgeScans() {
 	p := c.scans
 	mark := func(operation uint32) { p.predicate[operation/64] |= 1 << (operation % 64) }
@@ -244,7 +244,7 @@ func (c *checker) judgeScans() {
 	})
 }
 
-// stands reports whether an operation counts as a predicate read: see predicate.
+// stands reports whether an operation counts as a predicate read: see scans.predicate.
 func (p *scans) stands(operation uint32) bool {
 	return p.predicate[operation/64]>>(operation%64)&1 != 0
 }

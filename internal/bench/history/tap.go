@@ -22,9 +22,8 @@ type TapConfig struct {
 	// Record receives each transaction once its outcome is known, or at Finish. It must not retain t or its operations.
 	// Writer.Add is suitable.
 	Record func(t *Txn)
-	// Clock returns the time at which an answer arrives. The default is ClientEnv.Now, which nil selects. A driver
-	// whose Now lags must supply a clock. If an answer is recorded too early, the history contains an order that
-	// did not exist.
+	// Clock returns the time at which an answer arrives; nil means ClientEnv.Now. A driver whose Now lags must supply a
+	// clock. If an answer is recorded too early, the history contains an order that did not exist.
 	Clock func() time.Duration
 }
 

@@ -286,8 +286,8 @@ func TestRecorder(t *testing.T) {
 	}
 }
 
-// TestRecorderOfScans checks that only the scanned part of a range is recorded. It extends up to the limit, or up to
-// and including the row at which the procedure stopped.
+// TestRecorderOfScans checks that only the scanned part of a range is recorded. The scanned part extends up to the
+// limit, or up to and including the row at which the procedure stopped.
 func TestRecorderOfScans(t *testing.T) {
 	s := store.NewHash()
 	key := func(n byte) txn.Key { return txn.OrderedKey(1, 1, nil, []byte{n}) }
@@ -358,8 +358,8 @@ func TestConverged(t *testing.T) {
 	}
 }
 
-// TestTapClasses checks the class of committed transactions with a hint footprint against the rows that they used. The
-// class may or may not cover the other rows of the hint. It does not cover rows that every node stores.
+// TestTapClasses checks the class of committed transactions whose footprint is only a hint against the rows that they
+// used. The class may or may not cover the other rows of the hint. It does not cover rows that every node stores.
 func TestTapClasses(t *testing.T) {
 	// Two regions have two partitions each: row n is in partition n mod 2, and its home is region n div 2 mod 2.
 	row := func(n uint64) history.Op { return history.Op{Key: txn.IntKey(1, n), Kind: history.Read} }

@@ -51,7 +51,7 @@ const (
 	GNonadjacentItem Anomaly = "G-nonadjacent-item"
 	// GNonadjacent is GNonadjacentItem with predicate-anti-dependencies.
 	GNonadjacent Anomaly = "G-nonadjacent"
-	// G2Item (for example write skew) is a cycle with several anti-dependencies.
+	// G2Item (for example write skew) is a cycle with two adjacent anti-dependencies.
 	G2Item Anomaly = "G2-item"
 	// G2 (for example write skew over a range) is G2Item with predicate-anti-dependencies.
 	G2 Anomaly = "G2"

@@ -132,7 +132,7 @@ func (c *checker) collect(ch *chain, from, to uint32) {
 			c.note(DirtyUpdate, e)
 		case !c.committed[w]:
 			c.note(G1a, e)
-		// Only the last write of a transaction may be visible to others.
+		// Only the last write of a transaction may be visible to other transactions.
 		case c.mark(w).write != 0:
 			if v := &ch.versions[c.mark(w).write]; !o.write() && o.nth != 0 && v.nth != 0 && o.nth != v.nth {
 				e.of = v.nth

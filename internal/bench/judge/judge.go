@@ -47,8 +47,8 @@ type Facts struct {
 	FastLinks  []fault.FastLink
 
 	// Unfinished is the number of transactions that nodes were still processing at the last poll. Audits holds the audits
-	// of all nodes except those in Audits.Out, taken once the database was quiescent. It is nil if the database was not
-	// quiescent within QuietWithin, or could not be audited; Unaudited then gives the reason.
+	// of all nodes except those in Audits.Out, taken once the database was quiescent. Audits is nil if the database was
+	// not quiescent within QuietWithin, or could not be audited; Unaudited then gives the reason.
 	Unfinished int
 	// Leader and Elections are the values of target.Activity at the last poll of the database.
 	Leader    string
@@ -117,9 +117,9 @@ func (f *Facts) locateEndpoints() {
 	}
 }
 
-// Cancelled returns the result of a run that was cancelled when elapsed of its schedule had passed. The result covers
-// the complete repetitions or, if there is none, the measured part of the first window. Cancelled returns nil if
-// nothing was measured. It removes the data of later windows from the reports of f.
+// Cancelled returns the result of a run that was cancelled at time elapsed of its schedule. The result covers the
+// complete repetitions or, if there is none, the measured part of the first window. Cancelled returns nil if nothing
+// was measured. It removes the data of later windows from the reports of f.
 func Cancelled(f *Facts, elapsed time.Duration) (*result.Document, error) {
 	s := load.PlanOf(f.Plan.Run.Spec.Load, 0)
 	complete := 0

@@ -143,7 +143,7 @@ var places = map[string]func(*Facts){
 }
 
 // TestEvidenceInAllPlaces checks that a run that lacks an item of evidence is Invalid in every environment. Items that
-// hold by construction in an environment are not forged there.
+// hold by construction in an environment are not falsified there.
 func TestEvidenceInAllPlaces(t *testing.T) {
 	forgeries := map[string]struct {
 		in    []string

@@ -66,7 +66,8 @@ func (m *Machine) awaitArrival(now time.Duration) {
 	m.env.After(max(0, m.due-now), protocol.Timer{Kind: timerArrival, Arg: uint64(m.repetition)})
 }
 
-// admit handles an arrival. A free client sends it; otherwise it is queued, or dropped if the queue is full.
+// admit handles an arrival. A free client sends the transaction. If no client is free, the arrival is queued, or
+// dropped if the queue is full.
 func (m *Machine) admit(due time.Duration) {
 	if m.recorder != nil {
 		m.recorder.window.Due++

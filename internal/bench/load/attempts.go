@@ -7,8 +7,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// traits holds recorded properties of a transaction other than its type: its class in the low bits, and the flag
-// inexact.
+// traits holds the class of a transaction in its low bits, and the flag inexact.
 type traits uint8
 
 func traitsOf(class txn.Class, exact bool) traits {
@@ -68,7 +67,7 @@ func (m *Machine) backOff(i int32, o *txn.Outcome, now time.Duration) bool {
 	if now+pause >= c.sent+m.cfg.Schedule.Timeout {
 		return false
 	}
-	// o is reused for the next outcome, so a copy is needed. Its result may be large and is no longer needed.
+	// o is reused for the next outcome, so a copy is needed. The result may be large and is no longer needed.
 	last := *o
 	last.Result = nil
 	h.last, c.state = &last, backingOff

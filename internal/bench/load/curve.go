@@ -10,8 +10,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload"
 )
 
-// Curve is the level of the load over the time of a repetition, as a share of the full load. It is constant within each
-// of many equal slices of the measured window, so that its integral has an exact inverse.
+// Curve describes the level of the load over a repetition, as a share of the full load. The level is constant within
+// each of many equal slices of the measured window, so that the integral of the curve has an exact inverse.
 type Curve struct {
 	duration, warmup time.Duration
 	levels           []float64 // of each slice, from 0 to 1
@@ -64,8 +64,8 @@ func NewCurve(l *v1alpha1.Load) *Curve {
 // slice returns the length of a slice in seconds.
 func (c *Curve) slice() float64 { return c.duration.Seconds() / float64(len(c.levels)) }
 
-// at returns the slice that contains elapsed, a time since the window opened. It returns the first slice before the
-// window, and the last slice after the window.
+// at returns the slice that contains elapsed, a time since the window opened. If elapsed is before or after the window,
+// at returns the first or the last slice.
 func (c *Curve) at(elapsed time.Duration) int {
 	return place(elapsed, c.duration, len(c.levels))
 }
@@ -126,9 +126,9 @@ func (c *Curve) start(slice int) time.Duration {
 	return time.Duration(math.Ceil(float64(slice) * float64(c.duration) / float64(len(c.levels))))
 }
 
-// Shares returns the shares that the load adds to the shares of the workload: one for each part of the measured time.
-// In an open loop, it is the share of transactions that are due in the part. In a closed loop, it is the share of the
-// active clients' time. It returns nil without a curve.
+// Shares returns the shares that a load with a curve adds to those of the workload: one for each part of the measured
+// time. Each is the part's share of the transactions that are due (open loop), or of the active clients' time (closed
+// loop). Shares returns nil if the load has no curve.
 func Shares(l *v1alpha1.Load) (out []workload.Share) {
 	c := NewCurve(l)
 	if c == nil {

@@ -134,8 +134,8 @@ func TestLoadFollowsItsCurve(t *testing.T) {
 	}
 }
 
-// TestStepsOfClients checks the clients at a step. Clients that the step removes finish their transaction and send no
-// further transactions. Clients that it adds start immediately, or by thinking if they have think times.
+// TestStepsOfClients checks that clients that a step removes finish their transactions and send no further
+// transactions. Clients that a step adds must send immediately, or start with a think time if they have think times.
 func TestStepsOfClients(t *testing.T) {
 	l := curved(v1alpha1.ArrivalClosed, v1alpha1.LoadCurve{Shape: v1alpha1.LoadSteps, StepsPercent: []int32{100, 0, 100}})
 	l.Duration, l.Repetitions = v1alpha1.DurationOf(3*time.Second), 1

@@ -80,7 +80,7 @@ func (d *driver) run(ctx context.Context, m *Machine) error {
 			}
 			c.Complete(batch[i])
 		}
-		// The session sends transactions that were submitted during the batch together.
+		// The session sends all transactions that were submitted during the batch at once.
 		d.session.Flush()
 		if err := ctx.Err(); err != nil {
 			return err

@@ -324,14 +324,14 @@ func TestLateness(t *testing.T) {
 	for name, c := range map[string]struct {
 		// late returns the lateness of the sleeper for a wake-up at due.
 		late     func(due time.Duration) time.Duration
-		begins   time.Duration // delay before it first looks at the window
-		gone     time.Duration // time at which its context is cancelled; 0 for never
+		begins   time.Duration // delay before the window is first observed
+		gone     time.Duration // time at which the context is cancelled; 0 for never
 		want     result.Lateness
 		complete bool
 	}{
 		"on time": {late: func(time.Duration) time.Duration { return 0 }, complete: true},
 		"always":  {late: func(time.Duration) time.Duration { return 200 * time.Microsecond }, want: result.Lateness{P50: 200, P99: 200, Max: 200}, complete: true},
-		// Once, for a tenth of a second: the work that was due then was late by 50 ms on average.
+		// One wake-up is late by 100 ms. The work that was due in that time was late by 50 ms on average.
 		"once": {late: func(due time.Duration) time.Duration {
 			if due == minute+500*ms {
 				return 100 * ms

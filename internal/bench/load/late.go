@@ -15,8 +15,8 @@ const beat = 5 * time.Millisecond
 // ignoreLateness is set only by tests.
 var ignoreLateness bool
 
-// IgnoreLateness makes all runs in this process report no lateness and no late start of clients. It is for tests, whose
-// machine may be busy. Call it before any run.
+// IgnoreLateness makes all runs in this process report no lateness and no late start of clients. It is for tests, which
+// may run on a busy machine. Call it before any run.
 func IgnoreLateness() { ignoreLateness = true }
 
 // lateness measures the lateness of this process in a window. Its goroutine wakes up every beat, and waits for the CPU

@@ -8,21 +8,25 @@
 // delaying requests (coordinated omission; G. Tene, "How NOT to Measure Latency", 2013). Service time is measured from
 // the time of sending.
 //
-// A transaction may be retried if an attempt left no trace (spec.load.retry). To the database, each attempt is a
-// separate transaction with a separate ID. To the client, all attempts are one transaction, which counts once, with the
-// outcome of its last attempt. Its latency starts with the first attempt, and its timeout covers all attempts and
-// pauses. No attempt starts after the timeout or after the window.
+// A transaction may be retried if its last attempt certainly had no effect (spec.load.retry). To the database, each
+// attempt is a separate transaction with a separate ID. To the client, all attempts are one transaction, which counts
+// once, with the outcome of its last attempt. Its latency starts with the first attempt, and its timeout covers all
+// attempts and pauses. No attempt starts after the timeout, or after the window has closed.
 //
 // A curve (spec.load.curve) varies the rate of an open loop, or the number of clients of a closed loop, over the
 // window. A client that the curve removes stops after its next answer. Every load generator computes the curve from the
 // schedule.
 //
 // A repetition's window is [from, to). A transaction is recorded if it was due and finished in the window. A
-// transaction that was due earlier is never recorded. If it commits in the window, it counts as carried in, so that the
-// throughput, (committed + carried in) / window, is unbiased. A transaction that is in flight when the window closes is
-// recorded as unfinished, with its waiting time. Transactions that were never sent are counted. Package result includes
-// unfinished and unsent transactions in its percentiles. Attempts count in the window in which they finish, regardless
-// of when their transactions were due. A retried attempt counts when the next attempt is sent.
+// transaction that is in flight when the window closes is recorded as unfinished, with its waiting time. The window
+// also counts transactions that were due but never sent. Package result includes unfinished and unsent transactions in
+// its percentiles.
+//
+// A transaction that was due before the window is not recorded. If it commits in the window, it counts as carried in,
+// so that the throughput, (committed + carried in) / window, is unbiased.
+//
+// Attempts count in the window in which they finish, regardless of when their transactions were due. A retried attempt
+// counts when the next attempt is sent.
 package load
 
 import (
@@ -45,8 +49,8 @@ import (
 // Config configures a Machine.
 type Config struct {
 	Workload workload.Workload
-	// Region is the region of the clients, and RegionName its name in reports. Worker numbers the workers of the region
-	// from 0.
+	// Region is the region of the clients, and RegionName is the region's name in reports. Worker is the index of this
+	// worker among the region's workers, from 0.
 	Region     geo.Region
 	RegionName string
 	Worker     int
@@ -60,8 +64,8 @@ type Config struct {
 	Seed   uint64
 	// Arrival is Closed, Constant or Poisson.
 	Arrival v1alpha1.Arrival
-	// RatePerSecond is the rate of the whole region in an open loop. This machine generates share number Share (from 0)
-	// of Shares equal shares.
+	// RatePerSecond is the rate of the whole region in an open loop. This machine generates one of Shares equal parts of
+	// it; Share is the index of this part, from 0.
 	RatePerSecond int64
 	Share, Shares int
 	// Curve varies the load over the window; nil for a constant load. In a closed loop it applies to the ClientsPerRegion
@@ -72,8 +76,8 @@ type Config struct {
 	ThinkTime time.Duration
 	// Retry configures which transactions are retried; nil for none.
 	Retry *v1alpha1.Retry
-	// FirstClient is the number of the machine's first client among the clients of its region. RegionClients is the number
-	// of the region's clients in all workers and shards.
+	// FirstClient is the number of the machine's first client among all clients with this Home. RegionClients is the
+	// number of these clients, in all regions, workers and shards.
 	FirstClient, RegionClients int
 	// Trace enables the recording of a history; nil for none. Placement is the placement of rows, which determines the
 	// classes of the transactions in the history.
@@ -183,7 +187,7 @@ type Machine struct {
 	newest       int32
 	underway     int
 	// answered is the time at which the database last committed or aborted a transaction. If no transaction was in flight
-	// then, it is the time at which the next transaction was sent. Timeouts and refusals are no answers.
+	// then, it is the time at which the next transaction was sent. Timeouts and refusals do not count as answers.
 	answered time.Duration
 	// quiet is set if the last answer left no transaction in flight and no transaction has been sent since then.
 	quiet     bool
@@ -200,7 +204,7 @@ type Machine struct {
 	ramped     int           // number of clients that this repetition has started
 	due        time.Duration // the next arrival
 	arrivals   uint64
-	poisson    float64 // distance of the next arrival from the start of the repetition, in nanoseconds of the full load
+	poisson    float64 // time of the next arrival since the start of the repetition, in nanoseconds at full load
 	active     int     // number of active clients of a closed loop; the first clients are active
 	slice      int     // current slice of the curve
 	counted    int64   // milliseconds of the window that volume covers
@@ -430,12 +434,13 @@ func (m *Machine) begin(i int32, due, now time.Duration) {
 	m.env.Submit(t)
 }
 
-// Complete handles the outcome of an attempt. If the client has given up on the transaction, only the ledger is
-// updated. At most one attempt of a transaction is in flight, so no other attempt of this transaction lacks an outcome.
+// Complete handles the outcome of an attempt. If the client has already given up on the transaction, the outcome is
+// only counted as late and entered in the generator's ledger. No client has more than one attempt in flight, so the
+// outcome of the client's last attempt finishes or retries its transaction.
 func (m *Machine) Complete(o txn.Outcome) {
 	now := m.env.Now()
 	m.advance(now)
-	// The outcome belongs to another machine's transaction.
+	// Ignore the outcomes of other machines' transactions.
 	if o.ID.Stream() != m.cfg.Stream {
 		return
 	}
@@ -525,7 +530,7 @@ func (m *Machine) end(i int32, o *txn.Outcome, now time.Duration) {
 	}
 }
 
-// heard records an answer of the database. A silence lasts until the next answer.
+// heard records an answer of the database, which ends the silence before the answer.
 func (m *Machine) heard(now time.Duration) {
 	if m.recorder != nil {
 		m.silence(min(now, m.to))
@@ -533,7 +538,8 @@ func (m *Machine) heard(now time.Duration) {
 	m.answered, m.quiet = now, m.underway == 0
 }
 
-// silence returns the time since the last answer, up to at and within the window, and records it unless it is short.
+// silence returns the part of the window between the last answer and at. It also records this silence if it lasted at
+// least result.MinSilence.
 func (m *Machine) silence(at time.Duration) time.Duration {
 	// Only silence within the window counts.
 	since := max(m.from, min(m.answered, at))
@@ -546,9 +552,8 @@ func (m *Machine) silence(at time.Duration) time.Duration {
 // maxThink is the maximum think time, in multiples of the mean.
 const maxThink = 10
 
-// think draws a think time from an exponential distribution that is limited to ten times the mean. The source is clause
-// 5.2.5.4 of TPC-C. With constant think times, clients would stay synchronised, and so would the phases of their
-// transactions.
+// think draws a think time from an exponential distribution that is limited to ten times the mean, as in clause 5.2.5.4
+// of TPC-C. With constant think times, clients would stay synchronised, and so would the phases of their transactions.
 func (m *Machine) think() time.Duration {
 	if m.cfg.ThinkTime == 0 {
 		return 0
@@ -593,8 +598,8 @@ func (m *Machine) Fire(t protocol.Timer) {
 	}
 }
 
-// Stop ends the schedule early and closes the open window. The window's counts are correct, but it is shorter than
-// scheduled.
+// Stop ends the schedule early and closes the open window. The window's counts are correct, but the window is shorter
+// than scheduled.
 func (m *Machine) Stop() {
 	if m.recorder != nil {
 		m.closeWindow(m.env.Now())

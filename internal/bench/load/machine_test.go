@@ -135,7 +135,7 @@ func machine(t *testing.T, change func(*Config)) *Machine {
 	return m
 }
 
-// sum returns the sum of the series with the given outcome, and their reasons.
+// sum returns the total of the series with the given outcome, and the number of failures by reason.
 func sum(r *result.Report, outcome txn.Status) (d result.Distribution, reasons map[string]int64) {
 	reasons = map[string]int64{}
 	for _, s := range r.Series {
@@ -420,7 +420,7 @@ func TestTimeout(t *testing.T) {
 func TestErrors(t *testing.T) {
 	for name, c := range map[string]struct {
 		outcome  txn.Outcome
-		from, to int // with one client, in 11 s and at 1 ms each
+		from, to int // range of the number of transactions of one client in 11 s, at 1 ms each
 	}{
 		"aborted":         {txn.Outcome{Status: txn.Aborted, Reason: "deadlock"}, 10_900, 11_001},
 		"refused":         {txn.Outcome{Status: txn.Refused, Reason: "overloaded"}, 11, 30},

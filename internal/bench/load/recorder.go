@@ -159,7 +159,7 @@ func (r *recorder) cell(typ uint8, class txn.Class, status txn.Status) *cell {
 	return c
 }
 
-// ended counts a transaction that was due in the window and finished in it at now.
+// ended counts a transaction that was due in the window and finished at now, in the same window.
 func (r *recorder) ended(typ uint8, class txn.Class, o *txn.Outcome, latency, service, now time.Duration) {
 	c := r.cell(typ, class, o.Status)
 	us := result.Microseconds(latency)
@@ -190,8 +190,8 @@ func (r *recorder) underway(typ uint8, class txn.Class, status txn.Status, laten
 	r.window.Unfinished++
 }
 
-// committedAfter counts a committed transaction of the window by its number of attempts; before is the number of
-// attempts before the last. Retries must be enabled.
+// committedAfter counts a transaction by its number of attempts if it committed. before is the number of attempts
+// before the last attempt. Retries must be enabled.
 func (r *recorder) committedAfter(o *txn.Outcome, before uint8) {
 	if o.Status == txn.Committed {
 		r.window.CommittedAfter[before]++
@@ -214,7 +214,7 @@ func (r *recorder) retried(typ uint8, class txn.Class, o *txn.Outcome, now time.
 	r.attempted(typ, class, o, now)
 }
 
-// attempted counts a finished attempt. Callers use it for attempts that the method ended does not count.
+// attempted counts a finished attempt that the method ended does not count.
 func (r *recorder) attempted(typ uint8, class txn.Class, o *txn.Outcome, now time.Duration) {
 	c := r.cell(typ, class, o.Status)
 	c.further++

@@ -69,7 +69,7 @@ type backoff struct {
 // database from retrying frequently or at the same time.
 var refusalBackoff = backoff{10 * time.Millisecond, time.Second, 50}
 
-// pause returns the next pause after n consecutive pauses.
+// pause returns the next pause of a transaction or client that has already paused n times in succession.
 func (b *backoff) pause(n uint8, rng *rand.Rand) time.Duration {
 	// The product is bounded as a floating-point number, because it may exceed 64 bits.
 	d := time.Duration(math.Min(math.Ldexp(float64(b.first), int(n)), float64(b.most)))

@@ -36,7 +36,7 @@ type answer struct {
 type scripted struct {
 	plain
 	keying, think time.Duration
-	hasty         int // number of first requests without keying and think times
+	hasty         int // number of initial requests without keying and think times
 	inexact       bool
 	class         txn.Class
 
@@ -362,7 +362,7 @@ func TestRetryLateTimer(t *testing.T) {
 	}
 }
 
-// TestRetryIDs checks that the client of every attempt follows from its ID, with any number of clients.
+// TestRetryIDs checks that the client of an attempt can be derived from the attempt's ID, for any number of clients.
 func TestRetryIDs(t *testing.T) {
 	const clients = 7
 	s := &scripted{}
@@ -521,7 +521,7 @@ func TestKeyingAndThinking(t *testing.T) {
 		}
 	})
 	t.Run("some types take neither", func(t *testing.T) {
-		// The first client's transaction is in flight when the second client is the first to get a think time.
+		// While the first client's transaction is in flight, the second client becomes the first client with a think time.
 		s := &scripted{think: 700 * ms, hasty: 1}
 		saw, _, r := play(t, s, slices.Repeat([]answer{{committed, 400 * ms}}, 3), func(c *Config) {
 			c.Clients, c.Retry, c.Schedule.Duration = 2, nil, time.Second

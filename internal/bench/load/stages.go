@@ -8,8 +8,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// advance makes the changes of stage that are due at now. Every event calls it first, so that a late timer cannot put a
-// transaction on the wrong side of a window.
+// advance performs the changes of stage that are due by now. Every event calls it first, so that a late timer cannot
+// put a transaction on the wrong side of a window.
 func (m *Machine) advance(now time.Duration) {
 	if now >= m.change && m.stage != Done {
 		m.nextStages(now)
@@ -20,7 +20,8 @@ func (m *Machine) nextStages(now time.Duration) {
 	for now >= m.change && m.stage != Done {
 		m.nextStage(now)
 	}
-	// Transactions are sent only after all changes of stage: without a warm-up, the window is already open.
+	// Send only after all changes of stage. Without a warm-up, the window must already be open, so that the first
+	// transactions count in it.
 	if m.begun != m.repetition {
 		m.begun = m.repetition
 		m.beginRepetition(now)
@@ -28,7 +29,7 @@ func (m *Machine) nextStages(now time.Duration) {
 }
 
 func (m *Machine) nextStage(now time.Duration) {
-	// A stage that has passed completely, because timers were late, still makes its changes, one after another.
+	// Timers may be so late that whole stages have passed. nextStages calls this method once for each of them.
 	s := m.cfg.Schedule
 	switch m.stage {
 	case Waiting, Drain:
@@ -52,7 +53,7 @@ func (m *Machine) nextStage(now time.Duration) {
 		m.arrive(min(now, m.from-1))
 		m.stage, m.change = Measure, m.to
 		m.recorder = newRecorder(m.cfg.RegionName, m.report.Types, m.open(), m.cfg.Fine, int(m.retry.attempts), m.repetition, m.from)
-		// With a queue from the warm-up, latencies in the window would include waiting times from before it opened.
+		// With a queue from the warm-up, latencies in the window would include waiting times from before the window opened.
 		m.recorder.window.Discarded = int64(m.queue.len())
 		m.queue.clear()
 		if m.cfg.Curve != nil {

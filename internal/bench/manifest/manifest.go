@@ -26,7 +26,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/presets"
 )
 
-// Problem is a single error in a manifest. Problems is a list of them, as an error.
+// Problem is a single error in a manifest. Problems is a list of problems that is also an error.
 type (
 	Problem  = check.Problem
 	Problems = check.Problems
@@ -64,7 +64,8 @@ type Bundle struct {
 	sources map[string]string // by "Kind name"
 }
 
-// maxBytes is the maximum size of an input: far above any manifest, and small compared with the memory.
+// maxBytes is the maximum size of an input. It is far above the size of any manifest, and small compared with the
+// memory of a machine.
 const maxBytes = 16 << 20
 
 // Read reads files, directories (their *.yaml, *.yml and *.json files, not recursively) and standard input ("-"), and
@@ -188,7 +189,7 @@ func Split(source string, data []byte) ([]Document, Problems) {
 }
 
 type yamlPart struct {
-	line int // number of its first non-empty line, from 1
+	line int // number of the part's first non-empty line, from 1
 	text []byte
 }
 
@@ -333,8 +334,8 @@ func (b *Bundle) add(d Document) error {
 // Source returns the "file:line" at which an object starts, or "" if the object is not from a file.
 func (b *Bundle) Source(kind, name string) string { return b.sources[kind+" "+name] }
 
-// Load reads objects, sets their defaults and validates them: each object by its CRD, and then the references and the
-// rules of package check. A validation error is of type Problems.
+// Load reads objects, sets their defaults and validates them. It checks each object against its CRD, resolves
+// references, and applies the rules of package check. A validation error is of type Problems.
 func Load(stdin io.Reader, a check.Abilities, paths ...string) (*Bundle, error) {
 	docs, err := Read(stdin, paths...)
 	var ps Problems

@@ -102,8 +102,8 @@ func (s *kindSchema) admit(u map[string]any) check.Problems {
 		o.SetNamespace("default")
 		defer o.SetNamespace("")
 	}
-	// Require a name. The API server names an object that only has generateName, but without the API server other
-	// objects could not refer to the object.
+	// Require a name. The API server would generate the name of an object that has only generateName. Without the API
+	// server, other objects could not refer to such an object.
 	errs := metavalidation.ValidateObjectMetaAccessor(o, true, metavalidation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	errs = append(errs, validation.ValidateCustomResource(nil, u, s.openapi)...)
 	errs = append(errs, objectmeta.Validate(context.Background(), nil, u, s.structural, false)...)
@@ -113,8 +113,8 @@ func (s *kindSchema) admit(u map[string]any) check.Problems {
 		celErrs, _ := s.rules.Validate(context.Background(), nil, s.structural, u, nil, celconfig.RuntimeCELCostBudget)
 		errs = append(errs, celErrs...)
 	}
-	// Some values must be an integer or a string. The OpenAPI validator reports a value that is neither, three
-	// times: with both types, with one of the types, and without a path.
+	// For a value that must be an integer or a string and is neither, the OpenAPI validator reports three errors: one with
+	// both types, one with one of the types, and one without a path.
 	either := map[string]bool{}
 	for _, e := range errs {
 		either[e.Field] = either[e.Field] || strings.Contains(e.Detail, integerOrString)
@@ -209,8 +209,9 @@ func (s *kindSchema) fields(path string) []string {
 	return names
 }
 
-// find returns the shortest path to a field with this name in the spec below s, because most unknown fields are
-// indented wrongly. Among paths of equal length, it prefers a path below existing fields of the object.
+// find returns the shortest path to a field with this name in the spec below s. Most unknown fields are known fields
+// with the wrong indentation, so this path is a useful hint. Among paths of equal length, find prefers a path below
+// existing fields of the object.
 func find(s *schema.Structural, name, path string, object any) string {
 	best, bestIsThere := "", false
 	fields, _ := object.(map[string]any)

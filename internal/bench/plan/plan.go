@@ -80,7 +80,7 @@ func engine(name string, client bool) (*protocol.Engine, error) {
 }
 
 // Deployed plans a run on a deployed database. spec and profile are the manifests from which it was deployed. The plan
-// follows the actual state d of the database, even if the manifests would now produce a different one.
+// follows the actual state d of the database, even if the manifests would now produce a different state.
 func Deployed(run *v1alpha1.BenchmarkRun, d *deploy.Database, spec *v1alpha1.GeoDatabaseSpec, profile *v1alpha1.NetworkProfileSpec) (*Plan, error) {
 	p := &Plan{Run: run, Database: &v1alpha1.GeoDatabase{Spec: *spec}, Profile: profile, Topology: d.Topology}
 	p.Database.Name = d.Name

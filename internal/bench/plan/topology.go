@@ -22,7 +22,8 @@ func (e *MissingLinkError) Error() string {
 
 // Topology places a database on a network profile. A link's round-trip time is split into two halves, one per
 // direction. If the profile also lists the reverse pair, each direction takes half of its own round-trip time. Jitter
-// is the standard deviation of the round trip. Variances add up, so the jitter of each direction is 1/sqrt(2) of it.
+// is the standard deviation of the round trip. Variances add up, so the jitter of each direction is 1/sqrt(2) of the
+// jitter of the round trip.
 func Topology(db *v1alpha1.GeoDatabaseSpec, profile *v1alpha1.NetworkProfileSpec) (geo.Topology, error) {
 	t := geo.Topology{Homes: len(db.Homes), Partitions: int(db.PartitionsPerRegion), Replicas: int(db.ReplicasPerPartition)}
 	declared := make(map[[2]string]geo.Link, len(profile.Links))

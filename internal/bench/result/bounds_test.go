@@ -44,8 +44,8 @@ func TestLowerBoundsAreShown(t *testing.T) {
 	}
 }
 
-// TestBoundsOfParts checks the median over repetitions, and a percentile of one second of the timeline. They must be
-// lower bounds if the transaction at their rank was not observed.
+// TestBoundsOfParts checks the median over repetitions, and a percentile of one second of the timeline. Each must be a
+// lower bound if the transaction at its rank was not observed.
 func TestBoundsOfParts(t *testing.T) {
 	value, bound := v1alpha1.Observed, v1alpha1.MoreThan
 	for _, c := range []struct {
@@ -83,7 +83,7 @@ func TestObjectivesOverLowerBounds(t *testing.T) {
 	f := figures{latency: tallied(repeat(100_000, 1000), nil, repeat(140_000, 500))}
 	f.Committed, f.Unknown = 1000, 500
 	m := measure(v1alpha1.MetricLatencyP99, &f, &Report{})
-	// The value is true if the objective is undecided.
+	// The map value states whether the objective is undecided.
 	for limited, want := range map[string]bool{"139ms": false, "140ms": false, "141ms": true} {
 		o := m.judge(v1alpha1.Objective{Metric: v1alpha1.MetricLatencyP99, Max: limit(limited)})
 		if o.Holds || (o.Undecided != "") != want || !strings.Contains(o.Measured, "> 140.0ms") {
@@ -97,7 +97,7 @@ func TestObjectivesOverLowerBounds(t *testing.T) {
 }
 
 // TestComparisonsOverLowerBounds checks that lower bounds below the other side's values are no improvement, and that
-// lower bounds above them are a regression. There is no relative change from or to a bound.
+// lower bounds above these values are a regression. There is no relative change from or to a bound.
 func TestComparisonsOverLowerBounds(t *testing.T) {
 	with := func(qs ...v1alpha1.Quantile) []*Document {
 		d := repeated(1000, 1010, 990, 1005, 995)

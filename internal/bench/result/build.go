@@ -19,7 +19,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// Inputs holds everything from which Build builds a document; Build reads neither a clock nor the environment.
+// Inputs holds everything that Build needs for a document. Build reads neither a clock nor the environment.
 type Inputs struct {
 	Name       string
 	Database   string
@@ -32,10 +32,10 @@ type Inputs struct {
 	// Workload and Load are the run's specs with their defaults filled in.
 	Workload v1alpha1.Workload
 	Load     v1alpha1.Load
-	// Shares are the configured shares of the workload: workload.Workload.Shares.
+	// Shares is the result of workload.Workload.Shares: the configured shares of the workload.
 	Shares []workload.Share
-	// TpmCType is the transaction type whose commits per minute are tpmC: catalog.TpmCType. It is empty for a workload
-	// without such a type.
+	// TpmCType is the result of catalog.TpmCType: the transaction type whose commits per minute are the tpmC. It is empty
+	// for a workload without such a type.
 	TpmCType   string
 	Prices     *Prices // nil means DefaultPrices
 	Objectives []v1alpha1.Objective
@@ -60,17 +60,18 @@ type Measured struct {
 	Mesh *v1alpha1.MeshStatus
 	// Reports holds the reports of the load generators.
 	Reports []*Report
-	// Driver is the CPU usage of the load generators if they could not measure it themselves. DriverName names the process
-	// that used the CPU, for example a process that also runs nodes.
+	// Driver is the CPU usage of the load generators, if these did not measure their own usage. DriverName names the
+	// process that used the CPU, for example a process that also runs nodes.
 	Driver     *Driver
 	DriverName string
-	// Before and After hold one status per node, from before the first warm-up and after the last answer. Their
+	// Before and After hold one status per node, taken before the first warm-up and after the last answer. Their
 	// difference covers all transactions in between.
 	Before, After []admin.Status
 	// SharedProcess is set if one process ran all nodes and load generators. Every status then contains the CPU time and
 	// memory of the whole process, which belong to no single node.
 	SharedProcess bool
-	// RTTs replaces the measured round trips of Before and After if the nodes do not measure them.
+	// RTTs holds measured round trips. It replaces the round trips in Before and After if the nodes do not measure round
+	// trips.
 	RTTs []MeasuredRTT
 	// Readings are counts of the bytes between nodes by other observers, taken at the times of Before and After.
 	Readings []Readings
@@ -205,7 +206,7 @@ func (f *figures) add(s *Series, h, service *hdrhistogram.Histogram) {
 	}
 }
 
-// addWindow adds the counts of a window that no series contains.
+// addWindow adds those counts of window w that are not part of any series.
 func (f *figures) addWindow(w *Window) {
 	f.carriedIn += w.CarriedIn
 	f.Unanswered.addWindow(w)
@@ -389,7 +390,7 @@ func (a *aggregates) spreadUnsent(windows []Window, objectives []v1alpha1.Object
 			}
 		}
 		share := func(of int64) int64 { return ratio(sent, 1, of, unsent) }
-		of := map[string]int64{} // by type
+		of := map[string]int64{} // sent transactions by type
 		for _, t := range a.transactions {
 			if t.region == a.names[i] {
 				n := t.figures.Ended() + t.figures.Unfinished
@@ -519,7 +520,7 @@ func medianOf(reps []Repetition) *Repetition {
 }
 
 // cpuPerTransaction returns the CPU time in microseconds that nodes and load generators used per committed transaction.
-// transactions is the number of commits in the time for which the CPU time of the nodes was counted.
+// transactions is the number of commits in the period over which the nodes counted their CPU time.
 func (d *Document) cpuPerTransaction(r *Report, transactions int64) int64 {
 	// One process ran both nodes and load generators: its CPU time already includes the workers.
 	if d.Process != nil {
@@ -535,7 +536,7 @@ func (d *Document) cpuPerTransaction(r *Report, transactions int64) int64 {
 		}
 	}
 	perTransaction := ratio(transactions, 1, nodes, 1000)
-	// Workers measure their CPU time only in the windows, so the divisor is the commits in the windows.
+	// Workers measure their CPU time only in the windows, so it is divided by the number of commits in the windows.
 	if ended := d.Summary.Committed + d.Summary.CarriedIn; ended > 0 {
 		perTransaction += ratio(ended, 1, workers)
 	}
@@ -595,7 +596,8 @@ func uncounted(in *Inputs) (out []string) {
 }
 
 // wentBack reports whether a counter of a node is less than it was before the run. A node that continues from a journal
-// keeps its Process, so only its counters reveal the restart. Gauges may fall and prove nothing.
+// keeps its Process, so only its counters reveal the restart. Gauges can fall without a restart, so wentBack ignores
+// them.
 func wentBack(before, after *admin.Status) bool {
 	less := func(a, b geo.Traffic) bool {
 		return a.Bytes < b.Bytes || a.Messages < b.Messages || a.Segments < b.Segments
@@ -607,7 +609,7 @@ func wentBack(before, after *admin.Status) bool {
 			}
 		}
 	}
-	for name, b := range before.Counters { // a declared counter falls only after a replica restarted: protocol.Counter
+	for name, b := range before.Counters { // a declared counter falls only after a replica restarted: see protocol.Counter
 		if a, reported := after.Counters[name]; reported && a < b {
 			return true
 		}
@@ -615,10 +617,10 @@ func wentBack(before, after *admin.Status) bool {
 	return after.CPUSeconds < before.CPUSeconds || after.Operations < before.Operations || less(after.Requests, before.Requests) || less(after.Answers, before.Answers)
 }
 
-// countedFrom returns the baseline to subtract from the counters in s; b is the earlier status of the node. A process
-// that continued from a journal has replayed the messages of its predecessor and counted them again, so their baseline
-// stays. It has not replayed the requests of clients, so their baseline is 0. A stopped process reports no links, so
-// its whole baseline is 0.
+// countedFrom returns the baseline to subtract from the counters in s; b is the earlier status of the node. After a
+// restart from a journal, a process replays the messages of its predecessor and counts them again, so the message
+// counters keep the baseline from b. The process does not replay client requests, so the request counters get the
+// baseline 0. A stopped process reports no links, and all of its counters get the baseline 0.
 func countedFrom(b, s *admin.Status, restarted bool) *admin.Status {
 	if b == nil || b.Process != s.Process || restarted && len(s.Links) == 0 {
 		return &admin.Status{}

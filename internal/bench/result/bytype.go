@@ -21,7 +21,7 @@ type TypeFigures struct {
 	Hung int64
 }
 
-// typeKey identifies the figures of a type.
+// typeKey identifies the figures of one type in one region, or in all regions if region is empty.
 type typeKey struct{ typ, region string }
 
 // ByType returns the figures of each type, for all regions together and for each region, in the order of
@@ -89,8 +89,8 @@ func (d *Document) AbortedAttempts() (reasons map[string]int64) {
 	return reasons
 }
 
-// MeasuredSeconds returns the total length of all windows. A cancelled run has a shorter window than its manifest
-// states; its length follows from the throughput.
+// MeasuredSeconds returns the total length of all windows. The window of a cancelled run is shorter than its manifest
+// states, so its length is computed from the commits and the throughput.
 func (d *Document) MeasuredSeconds() float64 {
 	if d.seconds > 0 {
 		return d.seconds
@@ -102,7 +102,7 @@ func (d *Document) MeasuredSeconds() float64 {
 	return d.Spec.Load.Duration.Seconds() * float64(len(d.Repetitions))
 }
 
-// addOutcomes adds outcomes that are counted by reason.
+// addOutcomes adds o, in which failures are counted by reason, to the totals in c.
 func (c *Counts) addOutcomes(o *Outcomes) {
 	all := func(reasons map[string]int64) (n int64) {
 		for _, count := range reasons {

@@ -45,8 +45,8 @@ func typedDocument(t *testing.T) (*Document, map[typeKey]*tally) {
 	return d, recorded
 }
 
-// TestByType checks that the percentiles of a type cover all its recorded latencies, whatever their classes and
-// regions.
+// TestByType checks that the percentiles of a type cover all recorded latencies of the type, regardless of class and
+// region.
 func TestByType(t *testing.T) {
 	d, recorded := typedDocument(t)
 	all, err := d.ByType()

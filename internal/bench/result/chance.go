@@ -2,7 +2,7 @@ package result
 
 import "math"
 
-// falseAlarmRate is an upper bound on the probability that a check of all shares, or of all links, reports a correct
+// falseAlarmRate is an upper bound on the probability that a check of all shares, or of all links, fails for a correct
 // run.
 const falseAlarmRate = 1e-6
 
@@ -14,7 +14,7 @@ const falseAlarmRate = 1e-6
 func chanceRange(n, p float64, comparisons int) (low, high float64) {
 	limit := math.Log(2 * float64(max(1, comparisons)) / falseAlarmRate)
 	edge := func(outside float64) float64 {
-		// The range includes no hits at all, or only hits, if that is likely enough.
+		// The extreme count, 0 or n, belongs to the range if it is likely enough.
 		if n*relativeEntropy(outside/n, p) <= limit {
 			return outside
 		}

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// MaxClockOffset is the largest allowed offset between a load generator's clock and the clock that sets the common
-// start.
+// MaxClockOffset is the largest allowed offset between a load generator's clock and the operator's clock, which sets
+// the common start time.
 const MaxClockOffset = 100 * time.Millisecond
 
 // Clock is a measurement of a load generator's clock against the operator's clock, which sets the start times.
@@ -19,8 +19,9 @@ type Clock struct {
 	WithinMicroseconds int64 `json:"withinMicroseconds"`
 }
 
-// ClocksApart returns a reason for each clock that certainly differs by more than MaxClockOffset. Such a worker
-// measured at other times than the other workers, and saw faults at unexpected times.
+// ClocksApart returns a reason for each load generator whose clock differs by more than MaxClockOffset, even if the
+// measurement error is deducted. The windows of such a load generator differ from the windows of the others, and it
+// records faults at wrong times.
 func ClocksApart(clocks []Clock) (out []Reason) {
 	for _, c := range clocks {
 		off, side := c.AheadMicroseconds, "ahead of"

@@ -39,7 +39,7 @@ type Comparison struct {
 // ComparisonKind is the Kind of a Comparison.
 const ComparisonKind = "RunComparison"
 
-// Change is the outcome of comparing a result, or one of its figures, with the same figure of another result.
+// Change is the outcome of the comparison of two results, or of one figure in two results.
 type Change = v1alpha1.Change
 
 // The possible changes. Regression and Improvement are significant changes above the threshold. Undecided means that
@@ -57,15 +57,14 @@ type Difference struct {
 	// Region is empty for figures of the whole run.
 	Region string `json:"region,omitempty"`
 	Unit   string `json:"unit"`
-	// A and B are the medians of the repetitions. With an even number, they are the lower of the two middle values. They
-	// are lower bounds if the percentile at the median was not observed.
+	// A and B are the medians of the repetitions; with an even number of repetitions, the lower of the two middle values.
+	// A median is a lower bound if it is a percentile that was not observed.
 	A v1alpha1.Quantile `json:"a"`
 	B v1alpha1.Quantile `json:"b"`
 	// ChangePPM is (B - A) / A in parts per million. It is nil if only A is 0, or if A or B is only a bound.
 	ChangePPM *int64 `json:"changePPM"`
-	// LowPPM and HighPPM bound the change. They are the confidence interval of the shift that corresponds to the
-	// Mann-Whitney test (Hodges and Lehmann, 1963). Its level is at least 1 - alpha. They are nil if there are too
-	// few repetitions.
+	// LowPPM and HighPPM bound the change: the confidence interval of the shift that corresponds to the Mann-Whitney test
+	// (Hodges and Lehmann, 1963), with a level of at least 1 - alpha. They are nil if there are too few repetitions.
 	LowPPM  *int64 `json:"lowPPM,omitempty"`
 	HighPPM *int64 `json:"highPPM,omitempty"`
 	// PPPM is the p-value of the Mann-Whitney U test, in parts per million; nil if there is only one repetition.
@@ -131,8 +130,8 @@ func (c *Comparison) distinct(docs []*Document, side string) (out []*Document) {
 	return out
 }
 
-// distrust makes the comparison Undecided if a side is Invalid, or if its database gives wrong answers or none. An
-// unsound measurement is neither better nor worse. If only B's database fails, the comparison is a Regression.
+// distrust makes the comparison Undecided if a side is Invalid, or if its database gives wrong answers or no answers.
+// An unsound measurement is neither better nor worse. If only B's database fails, the comparison is a Regression.
 func (c *Comparison) distrust(a, b []*Document, samples []sample) {
 	unsound := func(docs []*Document) (d *Document, why string) {
 		for _, d := range docs {
@@ -249,8 +248,8 @@ func (c *Comparison) judge(samples []sample, o CompareOptions) {
 			judged = append(judged, i)
 		}
 	}
-	// least is the smallest two-sided p-value that complete separation of the repetitions can reach. If Holm's strictest
-	// threshold is below it, no figure can ever be significant.
+	// least is the smallest possible two-sided p-value, which completely separated repetitions have. If it is above Holm's
+	// strictest threshold, no figure can ever be significant.
 	if least := 2 / mathx.Choose(c.RepetitionsA+c.RepetitionsB, c.RepetitionsA); least > o.Alpha/float64(len(judged)) {
 		c.Verdict, c.Message = Undecided, fmt.Sprintf(
 			"%d and %d repetitions cannot tell a difference from chance at %.3g%%: run both with spec.load.repetitions: %d or more, or compare folders with the results of several seeds",
@@ -283,7 +282,8 @@ func (c *Comparison) judge(samples []sample, o CompareOptions) {
 		}
 	}
 	switch {
-	// One worse figure decides, even if others improved: a trade-off must not pass as an improvement.
+	// A single worse figure makes the comparison a regression, even if other figures improved: a trade-off must not pass
+	// as an improvement.
 	case len(worse) > 0:
 		c.Verdict, c.Message = Regression, "worse: "+strings.Join(worse, ", ")
 		if len(better) > 0 {
@@ -362,7 +362,7 @@ func (s *Difference) change() string {
 // noLatency is the latency value of a region without transactions.
 var noLatency = v1alpha1.MoreThan(0)
 
-// Has reports whether q, which is A or B, is a measured value and not noLatency.
+// Has reports whether q, which is A or B, is a real value and not the placeholder noLatency.
 func (s *Difference) Has(q v1alpha1.Quantile) bool { return s.Unit != "us" || q != noLatency }
 
 // Format formats a value of the figure with its unit; lower bounds are prefixed with >.

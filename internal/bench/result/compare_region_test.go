@@ -8,7 +8,7 @@ import (
 )
 
 // TestDeadRegionIsNoImprovement removes a slow region, which improves the pooled figures. This must not count as an
-// improvement. A region without transactions has no percentiles; they must not count as 0.
+// improvement. A region without transactions has no percentiles, and the missing percentiles must not count as 0.
 func TestDeadRegionIsNoImprovement(t *testing.T) {
 	l := func(us int64) Latency {
 		return Latency{P50: v1alpha1.Observed(us), P90: v1alpha1.Observed(us), P95: v1alpha1.Observed(us), P99: v1alpha1.Observed(us)}

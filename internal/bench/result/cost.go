@@ -101,8 +101,9 @@ type Traffic struct {
 	Bytes int64  `json:"bytes"`
 }
 
-// PerMillion returns the cost of a million transactions as in SmallBank on Detock (section 4.3). It adds the machines,
-// for the time that a million transactions take at this rate, and the traffic between regions.
+// PerMillion returns the two parts of the cost of a million transactions, as in the study of SmallBank on Detock
+// (section 4.3). machines is the cost of the nodes for the time that a million transactions take at the measured rate.
+// transfer is the cost of the traffic between regions.
 //
 //	nodes x price per hour / 3600 x measured seconds x 10^6 / committed
 //	+ sum over links of bytes / transferred x 10^6 x price per GB / 10^9

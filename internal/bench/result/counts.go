@@ -92,7 +92,7 @@ func (u *Unanswered) addWindow(w *Window) {
 
 // unansweredPPM returns the share of transactions without an outcome in time, in parts per million: unknown, hung when
 // the window closed, or never sent. The share is 0 only if there is no such transaction, so that an objective of 0
-// rejects even one among millions.
+// rejects even one such transaction among millions.
 func unansweredPPM(c *Counts, u *Unanswered) int64 {
 	n, all := c.Unknown+u.Hung+u.Unsent(), u.all(c)
 	if all == 0 {
@@ -118,8 +118,9 @@ type Attempts struct {
 }
 
 // Realised is the mix of the transactions that were due in the measured windows. It consists of the configured shares,
-// and the multi-home and multi-partition shares of all transactions. All is the number of transactions that the latter
-// two shares cover. A transaction whose rows are not known beforehand counts only once it commits or aborts.
+// and the multi-home and multi-partition shares of all transactions. All is the number of transactions that
+// AllMultiHomePPM and AllMultiPartitionPPM refer to. A transaction whose rows are not known beforehand counts only once
+// it commits or aborts.
 type Realised struct {
 	Shares []Share `json:"shares"`
 
@@ -153,7 +154,7 @@ func (s *Share) text(ppm int64) string {
 	return formatPPM(ppm)
 }
 
-// Mix formats the shares, one line per transaction type.
+// Mix formats the shares, one line for each kind of item in Share.Of, and a last line for all transactions.
 func (r *Realised) Mix() (lines []string) {
 	for shares := r.Shares; len(shares) > 0; {
 		first, said := shares[0], ""
@@ -169,7 +170,7 @@ func (r *Realised) Mix() (lines []string) {
 // Outcomes counts transactions or attempts by outcome.
 type Outcomes struct {
 	Committed int64 `json:"committed"`
-	// Aborted, Refused and Unknown count by reason. Causes counts all of them by cause.
+	// Aborted, Refused and Unknown count by reason. Causes counts the failures of all three kinds by cause.
 	Aborted map[string]int64 `json:"aborted"`
 	Refused map[string]int64 `json:"refused,omitempty"`
 	Unknown map[string]int64 `json:"unknown,omitempty"`

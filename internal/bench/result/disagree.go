@@ -173,7 +173,8 @@ func (d *Document) disagreements() (out []string) {
 }
 
 // derivedDisagreements returns further derived figures that do not follow from their parts. It checks abort shares,
-// bins, tpmC, R of faults, and the round trips of a run that passed. The argument measured is in microseconds.
+// counts of due transactions, tpmC, R of faults, and the round trips of a run that passed. The argument measured is in
+// microseconds.
 func (d *Document) derivedDisagreements(measured int64) (out []string) {
 	follows := func(what string, is, from, within int64) {
 		if is-from > within || from-is > within {
@@ -268,8 +269,8 @@ func (a *Availability) disagrees(name string) []string {
 		return nil
 	}
 	normal, during := float64(a.NormalPerSecond), float64(a.FaultPerSecond)
-	// Each throughput is rounded by up to 0.5, which changes R by up to within. For throughputs below 2 per second, this
-	// error is too large for a check.
+	// Each throughput is rounded by up to 0.5, which changes R by at most the value of within. For throughputs below 2 per
+	// second, this error is too large for a check.
 	from, within := 1-math.Abs(during-normal)/normal, (1+during/normal)/(normal-0.5)
 	if is := float64(a.RPPM) / 1e6; math.Abs(is-from) > within {
 		return []string{
@@ -288,7 +289,7 @@ func (d *Document) latencyDisagreements() (out []string) {
 	}
 	exact, within := int64(0), int64(10_000) // ppm
 	if d.Histograms.Rounded {
-		// Rounded histograms have buckets of up to 3.2%.
+		// The buckets of rounded histograms are up to 3.2% wide.
 		exact, within = 40_000, 40_000
 	}
 	near := func(a, b v1alpha1.Quantile, ppm int64) bool {

@@ -31,7 +31,7 @@ type Document struct {
 	Kind       string `json:"kind"`
 	// Name is the name of the run.
 	Name string `json:"name"`
-	// Simulated is set if the run took place in virtual time, so that no machine ran the database.
+	// Simulated is set if the run took place in virtual time, in a simulator.
 	Simulated bool  `json:"simulated"`
 	Seed      int64 `json:"seed"`
 	// Engine is the name of the engine, and Parameters all of its parameters.
@@ -146,8 +146,8 @@ type Target struct {
 	// Leader is the region whose clients are connected to the leading server when the run starts; empty if no server
 	// leads.
 	Leader string `json:"leader,omitempty"`
-	// Elections is the number of leader elections since the start, and LeaderAtEnd the region of the last known leader.
-	// After an election, the figures of regions cover several leaders.
+	// Elections is the number of leader elections since the start of the run, and LeaderAtEnd the region of the last known
+	// leader. After an election, the figures of regions cover several leaders.
 	Elections   int64  `json:"elections,omitempty"`
 	LeaderAtEnd string `json:"leaderAtEnd,omitempty"`
 	// Servers lists the database's servers before the clients connected; ServersAfter lists them after the audit of the
@@ -186,7 +186,7 @@ func (t *Target) String() string {
 	return s
 }
 
-// Where returns the server's name, its round trips from each region, and its leader; empty if unknown.
+// Where returns the server's name, the round trips from each region, and the region of the leader; empty if unknown.
 func (t *Target) Where() string {
 	s := t.Server
 	for i, e := range t.Endpoints {
@@ -199,7 +199,7 @@ func (t *Target) Where() string {
 	if t.Leader != "" {
 		s += "; led from " + t.Leader
 	}
-	// After elections, the leader may be at a server that no region's clients use.
+	// After elections, the leader may be a server that no region's clients use.
 	place := cmp.Or(t.LeaderAtEnd, "no region with clients")
 	switch {
 	case t.Elections == 1:
@@ -238,8 +238,8 @@ type Manifests struct {
 	ConfigMaps map[string]string `json:"configMaps,omitempty"`
 }
 
-// MeasuredDigest returns a digest of everything that a run of these manifests measures. Equal specs have equal digests,
-// regardless of the name of the database and of the fields of a run that may change.
+// MeasuredDigest returns a digest of everything that a run of these manifests measures. The digest does not depend on
+// the name of the database, nor on the fields of a run that may change.
 func (m *Manifests) MeasuredDigest() (string, error) {
 	run := m.Run.Fixed()
 	// The database's spec is part of the digest; its name has no effect on figures.
@@ -277,7 +277,7 @@ type Summary struct {
 	// loop.
 	OfferedPerSecond    int64   `json:"offeredPerSecond,omitempty"`
 	LatencyMicroseconds Latency `json:"latencyMicroseconds"`
-	// ServiceTimeMicroseconds measures from the time at which a transaction was sent. It is only for an open loop,
+	// ServiceTimeMicroseconds measures from the time at which a transaction was sent. It is set only for an open loop,
 	// where this time differs from the time at which the transaction was due.
 	ServiceTimeMicroseconds *Latency `json:"serviceTimeMicroseconds,omitempty"`
 	AbortPPM                int64    `json:"abortPPM"`
@@ -479,7 +479,7 @@ type WorkerShare struct {
 	// LateMicroseconds is the lateness of the worker's process for scheduled work; nil if unknown.
 	LateMicroseconds *Lateness `json:"lateMicroseconds,omitempty"`
 	// NodeRTTMicroseconds is the round trip between the worker's clients and the most distant node of their region,
-	// without emulated delays. It is part of every latency. It is 0 if unknown.
+	// without emulated delays. Every measured latency includes this round trip. It is 0 if unknown.
 	NodeRTTMicroseconds int64 `json:"nodeRTTMicroseconds,omitzero"`
 	// ClockAheadMicroseconds is the largest measured offset of the worker's clock from the operator's clock, with an error
 	// of at most ClockWithinMicroseconds. A negative offset means that the worker's clock lags. It is nil if the worker
@@ -516,7 +516,7 @@ type Tick struct {
 	Gap bool `json:"gap,omitempty"`
 }
 
-// Objective is an objective with its measured value and whether it holds.
+// Objective is the outcome of an objective: the measured value, and whether the objective holds.
 type Objective struct {
 	Name string `json:"name"`
 	// Measured is the value as text. Value is in microseconds for latencies, per second for throughput, and in parts per
@@ -558,8 +558,9 @@ type HistogramSeries struct {
 	Histogram string `json:"histogram"`
 	// Unfinished holds the waiting times of the transactions that were in flight when their window closed.
 	Unfinished string `json:"unfinished,omitempty"`
-	// Never is the number of transactions that rank above all others, and NeverMicroseconds their total waiting time.
-	// LongestMicroseconds is the longest wait of a transaction without an observed latency: see Latency.
+	// Never is the number of transactions without a latency that rank above all committed transactions. NeverMicroseconds
+	// is their total waiting time. LongestMicroseconds is the longest wait of a transaction without an observed latency:
+	// see Latency.
 	Never               int64 `json:"never,omitempty"`
 	NeverMicroseconds   int64 `json:"neverMicroseconds,omitempty"`
 	LongestMicroseconds int64 `json:"longestMicroseconds,omitempty"`

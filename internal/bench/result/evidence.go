@@ -51,7 +51,7 @@ type EvidenceItem struct {
 }
 
 // EvidenceItems is the table of evidence, in the order of results. The verdict, the document and docs/security.md
-// derive from this table, and TestEvidence forges each item.
+// derive from this table, and TestEvidence falsifies the evidence of each item.
 var EvidenceItems = []EvidenceItem{
 	{"transactions", "every transaction that was due in a window is in exactly one bin, and the bins of each region add up to what was due",
 		nil, accounted},
@@ -92,7 +92,8 @@ func (d *Document) fillEvidence(in *Inputs, r *Report) (missing []Reason) {
 	return missing
 }
 
-// shown, absent and notWitnessed return evidence in the states Shown, Missing and NotWitnessed. The text is its figure.
+// shown, absent and notWitnessed return evidence in the states Shown, Missing and NotWitnessed. The formatted text is
+// the figure of the evidence.
 func shown(witness, format string, args ...any) Evidence {
 	return Evidence{State: EvidenceShown, Witness: witness, Figure: fmt.Sprintf(format, args...)}
 }
@@ -237,7 +238,7 @@ func clocksWithin(_ *Document, in *Inputs, r *Report) Evidence {
 	case !in.cluster():
 		return shown("one process", "one clock")
 	}
-	// On a cluster, workers start their windows by clocks of different machines.
+	// On a cluster, workers start their windows according to the clocks of different machines.
 	for _, w := range r.Workers {
 		if clockOf(in.Clocks, w.Region, w.Index) == nil {
 			return absent("the clock of worker %d in %s was not measured", w.Index, w.Region)
@@ -333,8 +334,8 @@ func ofThisExecution(d *Document, in *Inputs, r *Report) Evidence {
 	}
 }
 
-// tableEvidence writes the evidence to a table: a line for all items, and the items that are not shown. If wide is set,
-// it writes every item.
+// tableEvidence writes the evidence to a table: a line that counts the shown items, and then the items in other states.
+// If wide is set, it writes every item.
 func (d *Document) tableEvidence(b *strings.Builder, wide bool) {
 	if len(d.Evidence) == 0 {
 		return

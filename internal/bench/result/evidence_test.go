@@ -64,8 +64,8 @@ func evident(in Inputs) Inputs {
 	return in
 }
 
-// TestEvidence forges each item of the table. A run that cannot show an item must be Invalid, and its reasons must name
-// the item.
+// TestEvidence falsifies the evidence of each item of the table. A run that cannot show an item must be Invalid, and
+// its reasons must name the item.
 func TestEvidence(t *testing.T) {
 	forged := map[string][]func(in *Inputs){
 		"transactions": {
@@ -148,8 +148,8 @@ func TestEvidenceOfOneRegion(t *testing.T) {
 	}
 }
 
-// TestEvidenceOfOtherDatabases checks that evidence that no witness can observe is marked. It is allowed only for a
-// database other than Geobench's own.
+// TestEvidenceOfOtherDatabases checks that items that no witness can observe are marked. Such items are allowed only
+// for a database other than Geobench's own.
 func TestEvidenceOfOtherDatabases(t *testing.T) {
 	in := small()
 	in.Simulated, in.Target, in.Before, in.After, in.RTTs = false, &Target{}, nil, nil, nil

@@ -25,7 +25,8 @@ type OpenWindow struct {
 	Closed     time.Time `json:"closed"`
 }
 
-// Cut keeps only the windows that were measured before the run was cancelled. Each of them was open for duration.
+// Cut keeps only the windows that were measured before the run was cancelled. It sets the end of each window to
+// duration after its start.
 func (e *Execution) Cut(repetitions int, duration time.Duration) {
 	if e == nil { // simulations have no execution
 		return

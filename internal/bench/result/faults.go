@@ -28,13 +28,13 @@ type Fault struct {
 	InjectedMicroseconds   *int64 `json:"injectedMicroseconds,omitempty"`
 	RecoveringMicroseconds *int64 `json:"recoveringMicroseconds,omitempty"`
 	ToMicroseconds         *int64 `json:"toMicroseconds,omitempty"`
-	// Lasting is set if the fault was not removed because the nodes lost their data with their processes.
+	// Lasting is set if the fault is never removed, because the nodes lost their data when their processes stopped.
 	Lasting bool `json:"lasting,omitempty"`
 	// Lost lists the nodes that were lost permanently.
 	Lost []string `json:"lost,omitempty"`
 	// Restarted lists the nodes that stopped and recovered. The nodes in Replaced lost all state and obtained it from
-	// other nodes; nodes that are only in Restarted continued from their disks. The time from RecoveringMicroseconds to
-	// ToMicroseconds lasts until every copy was available again.
+	// other nodes; nodes that are only in Restarted continued from their disks. ToMicroseconds is the time at which every
+	// copy was available again.
 	Restarted []string `json:"restarted,omitempty"`
 	Replaced  []string `json:"replaced,omitempty"`
 	// Injector is the component that injected the fault on a cluster: BuiltIn, Sidecar, ChaosMesh or Kubernetes.
@@ -49,16 +49,16 @@ type Fault struct {
 
 // Availability is the effect of a fault on the throughput, as defined by Dike (Zhang et al., section 6). Resilience is
 // R = 1 - |TPS_fault - TPS_normal| / TPS_normal. Recovery is T = 1 / (t_recover + 1), with t in seconds. Times have a
-// resolution of a tenth of a second. The throughput at a time is the mean over the second that starts there.
+// resolution of a tenth of a second. The throughput at a time is the mean over the second that starts at that time.
 type Availability struct {
 	// NormalPerSecond is the throughput over at most the last 10 s before the fault. FaultPerSecond is the
 	// throughput while the fault was in effect everywhere. It covers at most 10 s of a lasting fault, and one
 	// second from the start of a fault that was immediately over.
 	NormalPerSecond int64 `json:"normalPerSecond"`
 	FaultPerSecond  int64 `json:"faultPerSecond"`
-	// MendingPerSecond is the throughput while the database recovers. The period starts when the fault first ends
-	// somewhere. It stops when the lost resources (such as the rows of a lost node) are available again, or when the next
-	// fault starts. MendingPerSecond is nil if the period is shorter than a second.
+	// MendingPerSecond is the throughput while the database recovers. The period starts with the removal of the fault. It
+	// ends when the lost resources (such as the rows of a lost node) are available again, or when the next fault starts.
+	// MendingPerSecond is nil if the period is shorter than a second.
 	MendingPerSecond *int64 `json:"mendingPerSecond,omitempty"`
 	// RPPM is R in parts per million. It is negative if the throughput more than doubled.
 	RPPM int64 `json:"rPPM"`
@@ -71,11 +71,11 @@ type Availability struct {
 	// DetectMicroseconds is the time from FromMicroseconds until clients first observed less than 95% of the normal
 	// throughput; nil if they never did.
 	DetectMicroseconds *int64 `json:"detectMicroseconds,omitempty"`
-	// RecoverMicroseconds is the time from ToMicroseconds (FromMicroseconds, for a lasting fault) until clients
-	// observed 95% again without a relapse soon after. Throughput is compared over intervals of a second, or longer
-	// at a low throughput. In a relapse, one of the next three intervals is below three quarters of the normal
-	// throughput. It is below that value by more than three standard deviations of a Poisson count.
-	// RecoverMicroseconds is nil if there was no recovery before the next fault or the end of measuring.
+	// RecoverMicroseconds is the time from ToMicroseconds (FromMicroseconds, for a lasting fault) until clients observed
+	// 95% again without a relapse soon after. Throughput is compared over intervals of a second, or longer at a low
+	// throughput. A relapse is an interval, started within the next three interval lengths, below three quarters of the
+	// normal throughput by more than three standard deviations of a Poisson count. RecoverMicroseconds is nil if there was
+	// no recovery before the next fault or the end of measuring.
 	RecoverMicroseconds *int64 `json:"recoverMicroseconds,omitempty"`
 	// OutageMicroseconds is the longest time without a commit, from FromMicroseconds to the next fault or the end of
 	// measuring.
@@ -101,9 +101,9 @@ type counted struct{ committed, aborted, failed int64 }
 // tenths is a timeline in tenths of a second, of all clients or of the clients of one region.
 type tenths struct {
 	counts []counted
-	// sigmas is a margin in standard deviations of a Poisson count, in addition to the margin of 5%. A second is below
-	// the normal throughput only if it falls short by more than both. sigmas is 0 for the whole database, as in Dike, and
-	// larger for regions, because a single region commits few transactions per second.
+	// sigmas is a margin in standard deviations of a Poisson count, in addition to the margin of 5%. An interval is below
+	// the normal throughput only if its shortfall exceeds the sum of both margins. sigmas is 0 for the whole database, as
+	// in Dike, and larger for regions, because a single region commits few transactions per second.
 	sigmas float64
 }
 
@@ -195,8 +195,8 @@ func (d *Document) varies() string {
 // (tenths.sigmas), and to the relapse check.
 const chanceSigmas = 3
 
-// tenths returns an empty timeline with the length of the document's timeline. It omits the last tenth of a window if
-// the window contains only a part of it.
+// tenths returns an empty timeline with the length of the document's timeline. It omits the last tenth if the window
+// covers only a part of this tenth.
 func (d *Document) tenths(sigmas float64) *tenths {
 	n := len(d.Timeline) * perSecond
 	if whole := int(d.Spec.Load.Duration.Duration / (100 * time.Millisecond)); whole > 0 {
@@ -293,8 +293,9 @@ func (t *tenths) width(normal int64) int {
 	return max(perSecond, int(math.Ceil(expected*expected/(float64(normal)/1e6)*perSecond)))
 }
 
-// availability computes the figures of a fault up to the tenth limit, and its recovery up to recoverLimit. normal is in
-// transactions per million seconds. It returns nil if too little time was measured.
+// availability computes the figures of a fault that starts in tenth from. The figures cover the time up to tenth limit,
+// and the recovery the time up to tenth recoverLimit. normal is in transactions per million seconds. It returns nil if
+// too little time was measured.
 func (t *tenths) availability(f *Fault, from, limit, recoverLimit int, normal int64) *Availability {
 	a := &Availability{NormalPerSecond: ratio(1_000_000, 1, normal)}
 	ceil := func(us int64) int { return int((us + tenth - 1) / tenth) }
@@ -313,7 +314,7 @@ func (t *tenths) availability(f *Fault, from, limit, recoverLimit int, normal in
 	if f.ToMicroseconds != nil {
 		over = min(ceil(*f.ToMicroseconds), t.len())
 	}
-	atOnce := f.RecoveringMicroseconds != nil && end <= begin // it was over within a tenth of a second
+	atOnce := f.RecoveringMicroseconds != nil && end <= begin // the fault was over within a tenth of a second
 	if atOnce {
 		begin, end = from, min(from+perSecond, limit)
 		over = max(over, end)
@@ -341,8 +342,8 @@ func (t *tenths) availability(f *Fault, from, limit, recoverLimit int, normal in
 		a.Aborted += x.aborted
 		a.Failed += x.failed
 	}
-	// width is the length, in tenths, of the interval over which a throughput is compared. It is a second, or
-	// longer until the absence of commits is significant.
+	// width is the length, in tenths, of the interval over which a throughput is compared. It is at least a second, and so
+	// long that an interval without commits is significant.
 	width := t.width(normal)
 	// below reports whether the interval of width tenths from i has less than share (in ppm) of the normal throughput.
 	// The shortfall must exceed sigmas standard deviations of the expected Poisson count.
@@ -352,7 +353,7 @@ func (t *tenths) availability(f *Fault, from, limit, recoverLimit int, normal in
 		return short > 0 && short > sigmas*math.Sqrt(expected)
 	}
 	// stays reports whether no interval that starts within the next three widths is significantly below three quarters of
-	// the normal throughput. The throughput of a real database varies by more than a Poisson count.
+	// the normal throughput. The throughput of a real database varies by more than a Poisson count, hence the wide margin.
 	stays := func(i int) bool {
 		for j := i + 1; j <= i+3*width && j+width <= recoverLimit; j++ {
 			if below(j, relapsed, chanceSigmas) {
@@ -475,7 +476,7 @@ func (d *Document) WorstRegions(i int) (out []RegionEffect) {
 }
 
 // OutIsNoChance reports whether the longest time without a commit is significant at the normal throughput. With 14 or
-// more expected commits, the probability of none is below 1e-6 (exp(-14)).
+// more expected commits, the probability of no commit is below 1e-6 (exp(-14)).
 func (a *Availability) OutIsNoChance() bool { return a.NormalPerSecond*a.OutageMicroseconds >= 14e6 }
 
 // kept, recovers and outage compare two availabilities by one figure. The result is negative if a is worse.
@@ -586,9 +587,9 @@ type FastLink struct {
 // maxDeviations is the maximum number of entries of each kind in a document.
 const maxDeviations = 100
 
-// trueTimes returns the actual start and end of a fault. A fault that kills starts when its processes are stopped and
-// ends when they are started again. Any other fault starts when it is in effect everywhere and ends when it is
-// completely removed.
+// trueTimes returns the actual start and end of a fault. A fault that stops processes starts when the processes are
+// stopped and ends when they are started again. Any other fault starts when it is in effect everywhere and ends when it
+// is completely removed.
 func (f *Fault) trueTimes() (begin, end *int64) {
 	if len(f.Lost)+len(f.Restarted) > 0 {
 		return f.FromMicroseconds, f.RecoveringMicroseconds
@@ -671,7 +672,7 @@ func linksTooFast(_ *Document, in *Inputs, _ *Report) (out []Reason) {
 	return few(out)
 }
 
-// few returns the first three reasons; the last of them states how many more there are.
+// few returns at most the first three reasons. If there are more, the third reason states how many are omitted.
 func few(reasons []Reason) []Reason {
 	const shown = 3
 	if more := len(reasons) - shown; more > 0 {

@@ -41,7 +41,7 @@ func between(name string, from, to int64) Fault {
 	return f
 }
 
-// replaced returns a fault that is over immediately. The lost resources are available again later.
+// replaced returns a fault whose removal starts immediately. The lost resources are available again at time to.
 func replaced(from, to int64) Fault {
 	f := between("f", from, to)
 	f.RecoveringMicroseconds = &from
@@ -180,7 +180,8 @@ kill   6.0s  stays    500     500        -  1.00  1.00        no       0.0s    0
 	}
 }
 
-// planned returns a fault that is planned from 15 s to 25 s, or as a kill at 15 s, with the default tolerance.
+// planned returns a fault that is planned from 15 s to 25 s, with the default tolerance. times are its actual times in
+// milliseconds; a missing or negative time means never.
 func planned(name string, times ...int64) Fault {
 	at := func(i int) *int64 {
 		if i < len(times) && times[i] >= 0 {
@@ -262,9 +263,9 @@ func TestDeviations(t *testing.T) {
 	}
 }
 
-// TestIncidentsThatFaultsExplain checks that the effects of a fault on the connections of its nodes are no incidents. A
-// permanently lost node may report anything. A node that returns as the same process may be disconnected in the
-// meantime.
+// TestIncidentsThatFaultsExplain checks that the effects of a fault on the connections of its nodes are no incidents.
+// Any incident at a permanently lost node is expected. A node that returns as the same process may be disconnected in
+// the meantime.
 func TestIncidentsThatFaultsExplain(t *testing.T) {
 	about := func(node, reason string) Incident { return Incident{Reason{reason, "about " + node}, node} }
 	in := &Inputs{Faults: []Fault{{Lost: []string{"lost"}}, {Restarted: []string{"back"}}}}

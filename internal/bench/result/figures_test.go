@@ -29,8 +29,8 @@ func series(outcome txn.Status, latencies ...int64) (s *Series, h *hdrhistogram.
 }
 
 // TestLatencyIsOfAllButAborted checks that aborted transactions have no latency, and that refused and unknown
-// transactions rank above all commits. A percentile among them is a lower bound. A percentile is the upper end of its
-// bucket, 100,031, unless that exceeds the longest time of any transaction.
+// transactions rank above all commits. A percentile that falls among refused and unknown transactions is a lower bound.
+// A percentile is the upper end of its bucket, 100,031, unless that exceeds the longest time of any transaction.
 func TestLatencyIsOfAllButAborted(t *testing.T) {
 	var f figures
 	for _, status := range []txn.Status{txn.Aborted, txn.Refused, txn.Unknown, txn.Committed, txn.Committed} {
@@ -129,8 +129,8 @@ func TestCountersThatGoBack(t *testing.T) {
 	}
 }
 
-// TestFiguresOfNodesThatEnded checks nodes that a fault stopped. Messages that they sent before are in no counter, so
-// the figures of all nodes are lower bounds and are not compared. No figure may be negative.
+// TestFiguresOfNodesThatEnded checks nodes that a fault stopped. No counter includes the messages that these nodes had
+// sent, so the figures of all nodes are lower bounds and are not compared. No figure may be negative.
 func TestFiguresOfNodesThatEnded(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*Inputs)
@@ -273,7 +273,7 @@ func TestOtherHistogramsAreRefused(t *testing.T) {
 	}
 }
 
-// TestClocksApart checks that a clock counts as off only if its offset exceeds the limit by more than the measurement
+// TestClocksApart checks that a clock is reported only if its offset exceeds the limit by more than the measurement
 // error, in either direction.
 func TestClocksApart(t *testing.T) {
 	for _, tc := range []struct {

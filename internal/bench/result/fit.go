@@ -55,7 +55,7 @@ func (d *Document) Fit(plain int) (text, packed []byte, err error) {
 	c.Timeline, c.Nodes, c.Repetitions = slices.Clone(d.Timeline), slices.Clone(d.Nodes), slices.Clone(d.Repetitions)
 	c.Histograms.Series = slices.Clone(d.Histograms.Series)
 	var made, notes []string
-	// Each step starts from the result of the previous step, so information is lost only as far as necessary.
+	// Apply one step at a time and then check the size again, so that no more information is lost than necessary.
 	for step := 0; ; step++ {
 		var b bytes.Buffer
 		if err := c.Write(&b); err != nil {
@@ -82,8 +82,9 @@ func (d *Document) Fit(plain int) (text, packed []byte, err error) {
 	}
 }
 
-// coarsen merges the ticks of each cell of the given number of seconds, and drops their tenths. If keepFaults is set,
-// ticks near a fault stay unchanged. A percentile of a merged tick is the largest among its seconds.
+// coarsen merges the ticks in each interval of the given number of seconds, and drops their tenths. If keepFaults is
+// set, ticks near a fault stay unchanged. Each percentile of a merged tick is the largest of the ticks that were
+// merged.
 func (d *Document) coarsen(seconds int, keepFaults bool) string {
 	var out []Tick
 	merged := false // whether the last tick of out may absorb more ticks

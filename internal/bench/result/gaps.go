@@ -9,7 +9,8 @@ import (
 )
 
 // Gap is a period in which the emulated network was not as declared. Either a pod was replaced and ran before its links
-// were ready, or a link was recreated to change it. Times count from the start of the repetition's measured window.
+// were ready, or a link was recreated because its properties changed. Times count from the start of the repetition's
+// measured window.
 type Gap struct {
 	// Repetition counts from 1.
 	Repetition       int   `json:"repetition"`
@@ -36,7 +37,8 @@ const (
 
 const second = int64(1_000_000) // microseconds
 
-// gapOf returns a function that reports whether a gap overlaps a tick, or another tick in the same cell of latencies.
+// gapOf returns a function that reports whether a gap overlaps a tick, or another tick in the same interval of
+// Resolution.LatencySeconds.
 func (r *Report) gapOf(gaps []Gap) func(*Tick) bool {
 	cell := int64(max(1, r.Resolution.LatencySeconds)) * second
 	return func(t *Tick) bool {

@@ -69,7 +69,7 @@ func TestGapsAreLeftOut(t *testing.T) {
 	}
 }
 
-// TestTooManyGaps checks the limits of gaps. A few seconds with gaps are omitted, and more of them make the run
+// TestTooManyGaps checks the limits of gaps. A few seconds with gaps are omitted, and more such seconds make the run
 // Invalid. Faults of links have a higher limit, because Chaos Mesh cannot inject them without gaps.
 func TestTooManyGaps(t *testing.T) {
 	gap := func(repetition int, from, to float64, fault string) Gap {

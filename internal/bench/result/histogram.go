@@ -125,8 +125,9 @@ func secondValue(i int) int64 {
 // Record counts one latency of us microseconds, 0 or more.
 func (s *SecondHistogram) Record(us int64) { s.counts[secondBucket(us)]++ }
 
-// Percentile returns the p-th percentile, in microseconds, of the recorded latencies and of never additional
-// transactions that rank above all of them. It returns the value 0 if there are neither.
+// Percentile returns the p-th percentile, in microseconds. It covers the recorded latencies, and transactions without a
+// latency, which rank above all latencies. never is the number of these transactions. The result is 0 if there are no
+// transactions.
 func (s *SecondHistogram) Percentile(p float64, never int64) v1alpha1.Quantile {
 	total := never
 	for _, c := range s.counts {

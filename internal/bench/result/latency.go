@@ -23,9 +23,9 @@ const Estimator = "product-limit"
 // never sent, has an unknown outcome, or took longer than a histogram covers. If such transactions were omitted, a
 // database would look faster the fewer transactions it answers. A transaction that is in flight when its window closes
 // is right-censored at its waiting time. Percentiles are product-limit estimates (E. L. Kaplan and P. Meier,
-// "Nonparametric Estimation from Incomplete Observations", 1958), so young transactions at the end of a window do not
-// bias them. A percentile that falls among unobserved transactions is a lower bound: the longest time that any
-// transaction took or waited.
+// "Nonparametric Estimation from Incomplete Observations", 1958), so transactions that became due shortly before the
+// end of a window do not bias them. A percentile that falls among unobserved transactions is a lower bound: the longest
+// time that any transaction took or waited.
 //
 // The estimate assumes that latencies do not depend on the time at which transactions are due. If the backlog of an
 // open loop grew, the assumption fails. All percentiles are then lower bounds, with transactions in flight counted at
@@ -49,7 +49,8 @@ type tally struct {
 	histogram       *hdrhistogram.Histogram
 	// waiting holds the waiting times of transactions in flight when their window closed.
 	waiting *hdrhistogram.Histogram
-	// never is the number of transactions that rank above all others, and neverSum is their total waiting time.
+	// never is the number of transactions without a latency that rank above all committed transactions. neverSum is their
+	// total waiting time.
 	never, neverSum int64
 	// longest is the longest wait of a transaction without an observed latency.
 	longest int64
@@ -129,7 +130,7 @@ func (d *Document) decode(s *HistogramSeries) (t tally, err error) {
 // Latencies holds the latencies of a subset of a document's transactions.
 type Latencies struct{ tally }
 
-// Latencies returns the merged latencies of all series for which of returns true. It omits series that cannot be
+// Latencies returns the merged latencies of all series that the function of selects. It omits series that cannot be
 // decoded.
 func (d *Document) Latencies(of func(*HistogramSeries) bool) *Latencies {
 	l := &Latencies{}
@@ -246,7 +247,8 @@ func (t *tally) optional() *Latency {
 // horizon returns the longest time that any transaction took or waited.
 func (t *tally) horizon() int64 { return max(t.max, t.longest) }
 
-// bar is a bucket of a histogram: n transactions of at most us microseconds (and more than the previous bucket's).
+// bar is a bucket of a histogram: the number n of latencies of at most us microseconds that are above the previous
+// bucket.
 type bar struct{ us, n int64 }
 
 func bars(h *hdrhistogram.Histogram) (out []bar) {
@@ -276,8 +278,8 @@ func (t *tally) quantiles(percents ...float64) []v1alpha1.Quantile {
 		// The share is a product of rounded factors; the tolerance of a thousandth of a transaction absorbs the rounding
 		// error.
 		for len(out) < len(percents) && float64(n)*(1-share) >= rank(percents[len(out)], n)-1e-3 {
-			// A percentile is the upper end of its bucket, which may exceed the largest value. The bound is the horizon, not
-			// the largest observed value: a percentile must not fall when the largest observation is missing.
+			// The upper end of a bucket may exceed the largest value, so cap it. The cap is the horizon, not the largest
+			// observed latency: a percentile must not fall because the largest latency was not observed.
 			out = append(out, v1alpha1.Observed(min(us, t.horizon())))
 		}
 		if len(out) == len(percents) {
@@ -290,8 +292,8 @@ func (t *tally) quantiles(percents ...float64) []v1alpha1.Quantile {
 	return out
 }
 
-// leastQuantiles returns lower bounds of percentiles, because a transaction in flight takes at least as long as it has
-// waited so far.
+// leastQuantiles returns lower bounds of percentiles. A transaction in flight counts at its waiting time, because it
+// takes at least that long.
 func (t *tally) leastQuantiles(percents []float64) (out []v1alpha1.Quantile) {
 	var all *hdrhistogram.Histogram
 	merge(&all, t.histogram)
@@ -312,9 +314,9 @@ func (t *tally) leastQuantiles(percents []float64) (out []v1alpha1.Quantile) {
 }
 
 // survival yields each observed latency, in ascending order, with the estimated share of transactions that take longer.
-// The share is a product with one factor for each latency so far. The factor is the share of the transactions at risk
-// that took longer than this latency. Transactions that never commit always stay at risk. A transaction in flight is at
-// risk until its waiting time, including observations in the same bucket.
+// The share is a product with one factor for each latency up to this latency. The factor is the share of the
+// transactions at risk that took longer than this latency. Transactions that never commit always stay at risk. A
+// transaction in flight stays at risk up to its waiting time, including the bucket of this time.
 func (t *tally) survival() func(yield func(us int64, share float64) bool) {
 	return func(yield func(int64, float64) bool) {
 		waiting := bars(t.waiting)
@@ -362,8 +364,8 @@ func medianLatency(all []Latency) Latency {
 	}
 }
 
-// medianQuantile sorts all and returns the median: the lower of the two middle values if the number is even. A lower
-// bound below the median could stand for any larger value, so the result is then only a lower bound.
+// medianQuantile sorts all and returns the median: the lower of the two middle values if the number is even. If a lower
+// bound is below the median, its true value may be above the median, so the result is then only a lower bound.
 func medianQuantile(all []v1alpha1.Quantile) v1alpha1.Quantile {
 	slices.SortFunc(all, v1alpha1.Quantile.Compare)
 	middle := (len(all) - 1) / 2

@@ -85,8 +85,8 @@ func TestNoPercentileFalls(t *testing.T) {
 				// A lower bound may be below a value that is no longer known.
 				least := was[i].Least()
 				if what == "timed out early" || what == "never sent" {
-					// A value is the upper end of its bucket, a thousandth above the lower end, or the longest known time. The longest
-					// known time is lost with its answer, unless the client waits at least as long.
+					// A value is the upper end of its bucket, a thousandth above the lower end, or the longest known time. If the
+					// answer with the longest time is removed, this time is known only if the client waits at least as long.
 					least -= least / 1000
 				}
 				if v, ok := is.Value(); ok && (v < least || was[i].IsBound()) {

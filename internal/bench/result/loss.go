@@ -18,7 +18,7 @@ func (d *Document) fillLoss(in *Inputs) {
 	count := func(statuses []admin.Status, sign int64) {
 		for i := range statuses {
 			s := &statuses[i]
-			// A new process counts from zero, so a difference to its predecessor's counters would be meaningless.
+			// A new process counts from zero, so subtracting the counters of its predecessor would be meaningless.
 			if s.ID < 0 || s.ID >= in.Topology.Nodes() || !sameProcess(in, s.Node) {
 				continue
 			}

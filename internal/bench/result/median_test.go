@@ -6,8 +6,8 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// TestMedianAmongBounds checks that a lower bound below the median makes the median a lower bound, because it may stand
-// for any larger value.
+// TestMedianAmongBounds checks that a lower bound below the median makes the median a lower bound, because its true
+// value may be above the median.
 func TestMedianAmongBounds(t *testing.T) {
 	at, over := v1alpha1.Observed, v1alpha1.MoreThan
 	for name, c := range map[string]struct {

@@ -30,7 +30,7 @@ func (d *Document) fillNetwork(in *Inputs, r *Report) {
 				DeclaredRTTMicroseconds: Microseconds(in.Topology.RTT(geo.Region(a), geo.Region(b)))}
 		}
 	}
-	requests, answers := geo.Traffic{}, make([]geo.Traffic, n) // answers is by region
+	requests, answers := geo.Traffic{}, make([]geo.Traffic, n) // answers has one entry per region
 	quiet, loaded := make([]*hdrhistogram.Histogram, n*n), make([]*hdrhistogram.Histogram, n*n)
 	below, through := make([]*hdrhistogram.Histogram, n*n), make([]*hdrhistogram.Histogram, n*n)
 	place := func(s *admin.Status, l *admin.LinkStatus) int {
@@ -52,7 +52,7 @@ func (d *Document) fillNetwork(in *Inputs, r *Report) {
 		}
 	}
 	for i := range in.After {
-		if in.Target != nil { // probes next to the target's nodes, whose own figures do not describe the database
+		if in.Target != nil { // the probes run next to the target's nodes; their own figures do not describe the database
 			for j := range in.After[i].Links {
 				l := &in.After[i].Links[j]
 				if at := place(&in.After[i], l); at >= 0 {
@@ -71,7 +71,7 @@ func (d *Document) fillNetwork(in *Inputs, r *Report) {
 		switch cpu := s.CPUSeconds - b.CPUSeconds; {
 		case in.SharedProcess && s.CPUSeconds == 0: // the node was stopped and reports nothing about the process
 		case in.SharedProcess:
-			if began := before[s.Node]; began != nil { // the process runs on, whatever happens to the node
+			if began := before[s.Node]; began != nil { // the process continues even if the node stops
 				cpu = s.CPUSeconds - began.CPUSeconds
 			}
 			d.Process = &Process{CPUMilliseconds: int64(cpu*1000 + 0.5), PeakMemoryBytes: s.PeakMemoryBytes}
@@ -122,7 +122,7 @@ func (d *Document) fillNetwork(in *Inputs, r *Report) {
 			links[int(a)*n+int(b)].MeasuredRTTMicroseconds, links[int(a)*n+int(b)].Samples = m.RTT, m.Samples
 		}
 	}
-	// The tolerance depends on the number of samples, which is final only now.
+	// The tolerance depends on the number of samples, which is not final before this point.
 	for i := range links {
 		links[i].ToleranceMicroseconds = Microseconds(in.Topology.RTTTolerance(geo.Region(i/n), geo.Region(i%n), links[i].Samples))
 	}
@@ -157,8 +157,8 @@ func (d *Document) fillNetwork(in *Inputs, r *Report) {
 	d.fillWire(in, transferred, requests, answers)
 }
 
-// fillWire computes the bytes sent for transferred transactions: between nodes, in requests, and in answers (by
-// region). It does nothing if no requests were counted.
+// fillWire computes the bytes sent per transaction: between nodes, in requests, and in answers. transferred is the
+// number of transactions; answers has one entry per region. fillWire does nothing if no requests were counted.
 func (d *Document) fillWire(in *Inputs, transferred int64, requests geo.Traffic, answers []geo.Traffic) {
 	if transferred == 0 || requests.Messages == 0 {
 		return

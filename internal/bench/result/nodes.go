@@ -9,7 +9,7 @@ import (
 
 // Reasons of runs with nodes that were not as declared.
 const (
-	// ReasonNodeStarved is the reason if a node, or the sidecar of its pod, waited for the CPU or stood still during the
+	// ReasonNodeStarved is the reason if a node, or the sidecar of its pod, waited for the CPU or was suspended during the
 	// measurement.
 	ReasonNodeStarved = "NodeStarved"
 )
@@ -67,7 +67,7 @@ func (d *Document) fillNodes(in *Inputs) {
 	d.noteNodes(in)
 }
 
-// regionOfNode returns the region in the name of a node; nil if there is none.
+// regionOfNode returns the region with which a node's name starts; nil if there is none.
 func (d *Document) regionOfNode(name string) *Region {
 	for i := range d.Regions {
 		if r := &d.Regions[i]; len(name) > len(r.Name) && name[:len(r.Name)] == r.Name && name[len(r.Name)] == '/' {
@@ -77,8 +77,8 @@ func (d *Document) regionOfNode(name string) *Region {
 	return nil
 }
 
-// latencyNear returns the latencies with which a node's lateness is compared, and a name for them. They are the
-// latencies of the clients in the node's region, or of all clients if the region committed nothing.
+// latencyNear returns the latencies that a node's lateness is compared with, and the name of the region that they
+// cover. They are the latencies of the clients in the node's region, or of all clients if the region committed nothing.
 func (d *Document) latencyNear(node string) (committedLatency, string) {
 	if r := d.regionOfNode(node); r != nil && r.Committed > 0 {
 		return d.committedLatency(r.Name), r.Name

@@ -47,8 +47,8 @@ func TestGrowingQueueHasNoObservedTail(t *testing.T) {
 }
 
 // TestOverloaded checks when an Invalid run counts as overloaded. All of its reasons must describe how the database
-// served the load, and at least one of them must show the overload. A slow load generator, a node without CPU or a
-// failed check is another cause.
+// served the load, and at least one of them must show the overload. A slow load generator, a node without CPU time or a
+// failed check is not an overload.
 func TestOverloaded(t *testing.T) {
 	d := &Document{Regions: []Region{{Name: "busy"}, {Name: "stalled"}}}
 	for i := range d.Regions {

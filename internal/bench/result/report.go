@@ -108,8 +108,8 @@ type Driver struct {
 }
 
 // Lateness is the delay, in microseconds, with which a process wakes up when it asks to be woken every 5 ms. All work
-// of the process had to wait that long for the CPU. The reason is that the machine was busy, a quota was used up, or
-// the process had other work. Transactions were sent, and answers seen, with this delay.
+// of the process had to wait that long for the CPU. Possible causes are a busy machine, an exhausted quota, and other
+// work of the process. Transactions are sent, and answers are received, with this delay.
 type Lateness struct {
 	P50 int64 `json:"p50"`
 	P99 int64 `json:"p99"`
@@ -189,8 +189,8 @@ type Window struct {
 	MultiPartition int64 `json:"multiPartition"`
 }
 
-// add adds the window of other clients of the same region. The region is silent only while all of its clients receive
-// no answer.
+// add adds the window of other clients of the same region. The region is silent only while none of its clients receives
+// an answer.
 func (w *Window) add(o *Window) {
 	// Time counts as measured only if every client measured it.
 	w.MeasuredMicroseconds = min(w.MeasuredMicroseconds, o.MeasuredMicroseconds)
@@ -258,9 +258,9 @@ type Series struct {
 	Repetition int    `json:"repetition"`
 	Type       string `json:"type"`
 	Class      string `json:"class"`
-	// Outcome is the outcome of the last attempt: committed, aborted, refused or unknown. Failures has the reasons
-	// of the latter three. Outcome is Unfinished or CarriedOver for transactions that were in flight when the
-	// window closed. Their latency is the time that they had waited until then.
+	// Outcome is the outcome of the last attempt: committed, aborted, refused or unknown. Failures has the reasons of the
+	// last three. Outcome is Unfinished or CarriedOver for transactions that were in flight when the window closed. Their
+	// latency is the time that they had waited until then.
 	Outcome string `json:"outcome"`
 	Failures
 	// Attempts counts the attempts of this type, class and outcome that finished in the window, regardless of when their
@@ -578,7 +578,7 @@ func DecodeReport(b []byte, most int) (r *Report, values int, err error) {
 	if err != nil {
 		return nil, 0, fmt.Errorf("worker report: %w", err)
 	}
-	// Counting commas bounds the number of JSON values before anything is allocated for them.
+	// Counting commas bounds the number of JSON values before memory is allocated for them.
 	if values = bytes.Count(text, []byte{','}); values > most {
 		return nil, values, fmt.Errorf("worker report: it has %d values, more than the %d that are read", values, most)
 	}
@@ -616,7 +616,7 @@ func (r *Report) validate() error {
 	}
 	for i := range r.Series {
 		s := &r.Series[i]
-		// Series without type and class exist only at resolution Apart. Each of them belongs to one repetition.
+		// Series without type and class exist only if Resolution.Apart is set. Each of them belongs to one repetition.
 		single := r.Resolution.Apart && s.Type == "" && s.Class == ""
 		switch {
 		// Series of types and classes cover all repetitions.

@@ -50,7 +50,8 @@ func (x Resolution) coarser(y Resolution) Resolution {
 // valid returns an error for cell lengths that cannot be merged with other reports' cells.
 func (x Resolution) valid() error {
 	for _, n := range []int{x.LatencySeconds, x.Seconds} {
-		// Only the lengths in the table are multiples of each other, which merging requires.
+		// Merging requires that each length is a multiple of all shorter lengths, which holds only for the lengths in the
+		// table.
 		if n != 0 && !slices.ContainsFunc(resolutions, func(r Resolution) bool { return n == r.LatencySeconds || n == r.Seconds }) {
 			return fmt.Errorf("resolution: cells of %d s are not among those of %s", n, ReportKind)
 		}
@@ -123,7 +124,7 @@ func (r *Report) at(x Resolution) (*Report, error) {
 	if c.Timeline, err = cells(r.Timeline, x); err != nil {
 		return nil, err
 	}
-	// Series that are already apart cannot be split again.
+	// setApart must not run twice: series that are already apart cannot be split again.
 	if x.Apart && !r.Resolution.Apart {
 		if c.Series, err = setApart(r.Series); err != nil {
 			return nil, err
@@ -140,8 +141,8 @@ func (r *Report) at(x Resolution) (*Report, error) {
 	return &c, nil
 }
 
-// cells merges the seconds of a timeline into cells. The data of a cell is in its first second, which exists if any
-// second of the cell has data. Only single seconds keep their tenths.
+// cells merges the seconds of a timeline into the cells of x. A cell with data becomes one entry, at the first second
+// of the cell. Tenths are kept only if the counts of seconds are not merged.
 func cells(timeline []Second, x Resolution) ([]Second, error) {
 	sorted := slices.Clone(timeline)
 	slices.SortStableFunc(sorted, func(a, b Second) int {
@@ -212,7 +213,7 @@ func setApart(series []Series) ([]Series, error) {
 	return out, nil
 }
 
-// round rounds the latencies of the series to 3.2%. It does not modify parts that the series shares with others.
+// round rounds the latencies of the series to 3.2%. It does not modify parts that the series shares with other series.
 func (s *Series) round() error {
 	for _, d := range []**Distribution{ref(&s.Latency), &s.Service} {
 		if *d == nil {

@@ -205,7 +205,8 @@ func inputs(reports []*Report, regions []string) Inputs {
 		Topology: &geo.Topology{Regions: regions, Partitions: 2, Replicas: 1, Links: links}}
 }
 
-// small returns the inputs of a run with two regions; region b is ten times slower and aborts.
+// small returns the inputs of a run with two regions. Transactions in region b are ten times slower, and some of them
+// abort.
 func small() Inputs {
 	a, b := empty("balance", "amalgamate"), empty("balance", "amalgamate")
 	add := func(r *Report, region, typ string, class txn.Class, outcome string, n int, scale int64, reasons map[string]int64) {
@@ -228,7 +229,8 @@ func small() Inputs {
 	add(b, "b", "balance", 0, "committed", 900, 10, nil)
 	add(b, "b", "balance", 0, "aborted", 100, 10, map[string]int64{"deadlock": 60, "conflict": 40})
 	add(b, "b", "balance", 0, "unknown", 7, 100, map[string]int64{"timeout": 5, "connection": 2})
-	// Add the attempts of the 10 transactions that a carried in, and 200 retried attempts of b that ended with deadlocks.
+	// Add the attempts of the 10 transactions that region a carried in, and 200 retried attempts in region b that ended
+	// with deadlocks.
 	a.Series[0].Attempts.Count += 10
 	b.Series[1].Causes = map[string]int64{"conflict": 100}
 	b.Series[1].Attempts = SeriesAttempts{Count: 300, Failures: Failures{
@@ -537,7 +539,7 @@ func TestVerdict(t *testing.T) {
 			in.Simulated = false
 			in.Reports[1].Workers[0].Driver = late(in, 1, 0, 1)
 		}, "Invalid", ReasonDriverBound},
-		// A 99th percentile that is a lower bound of 10 s would excuse a lateness of 5 s.
+		// A 99th percentile that is a lower bound of 10 s would allow a lateness of 5 s. The lateness is 2 s.
 		"late where much is unanswered": {func(in *Inputs) {
 			b := in.Reports[1]
 			b.Series[2].Latency = Distribution{Count: 90, SumMicroseconds: 900e6, MaxMicroseconds: 10e6, Histogram: b.Series[2].Latency.Histogram}

@@ -42,8 +42,8 @@ func MergeRoundTrips(nodes []admin.Status, t *geo.Topology) {
 	}
 }
 
-// moveRTT adds the encoded histogram of round trips from to the histogram to, and then empties from. Unreadable
-// histograms count as not measured.
+// moveRTT adds the encoded histogram *from to the encoded histogram *to, and then clears *from. Unreadable histograms
+// count as not measured.
 func moveRTT(to, from *string) {
 	if h := mergeRTT(mergeRTT(nil, *to), *from); h != nil {
 		if b, err := h.Encode(hdrhistogram.V2CompressedEncodingCookieBase); err == nil {

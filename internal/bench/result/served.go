@@ -12,7 +12,7 @@ const servedSigmas = 3
 
 // served returns the share of the region's due transactions that committed; nil if none was due. Commits include
 // transactions that were in flight when the windows opened, but not transactions that were in flight when they closed.
-// Both numbers vary by chance.
+// Both numbers in flight are random.
 func (x *Region) served() *v1alpha1.ServedRegion {
 	due := x.Ended() + x.Unfinished + x.Unsent()
 	if due == 0 {

@@ -24,7 +24,7 @@ type Server struct {
 	// their owners.
 	OtherSessions int      `json:"otherSessions,omitempty"`
 	Others        []string `json:"others,omitempty"`
-	// Settings holds the settings by the server's names for them.
+	// Settings maps the server's names of its settings to the settings.
 	Settings map[string]Setting `json:"settings,omitempty"`
 }
 
@@ -127,12 +127,12 @@ func (d *Document) noteServers() {
 		return
 	}
 	note := func(text string) {
-		if !slices.Contains(d.Notes, text) { // a setting is the same before and after the run
+		if !slices.Contains(d.Notes, text) { // the notes on the servers before and after the run are often the same
 			d.Notes = append(d.Notes, text)
 		}
 	}
 	for _, servers := range [][]Server{d.Target.Servers, d.Target.ServersAfter} {
-		crowded := false // one server with other sessions is enough to say so
+		crowded := false // one note about other sessions is enough
 		for i := range servers {
 			s := &servers[i]
 			if s.OtherSessions > 0 && !crowded {

@@ -13,8 +13,8 @@ func silences(seconds ...int64) (out []Silence) {
 	return out
 }
 
-// A region is silent while all of its load generators receive no answer, even if none of them has its longest silence
-// then.
+// A region is silent while none of its load generators receives an answer. This period need not be part of the longest
+// silence of any load generator.
 func TestSilencesOfSeveralLoadGenerators(t *testing.T) {
 	for name, c := range map[string]struct{ a, b, want []Silence }{
 		"the longest silences do not overlap": {silences(3, 8, 20, 23), silences(10, 16, 20, 23), silences(20, 23)},
@@ -47,7 +47,7 @@ func TestListOfSilences(t *testing.T) {
 	}
 }
 
-// A long silence that a fault explains does not hide a shorter one that no fault explains.
+// A long silence that a fault explains does not hide a shorter silence that no fault explains.
 func TestFaultsHideNoOtherSilence(t *testing.T) {
 	from, to := int64(5e6), int64(15e6)
 	d := &Document{Faults: []Fault{{FromMicroseconds: &from, ToMicroseconds: &to}}}

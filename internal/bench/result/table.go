@@ -240,7 +240,7 @@ func Table(w io.Writer, d *Document, wide bool) error {
 	return err
 }
 
-// attemptRows returns the rows of the table of attempts: their rate, their number per committed transaction, and their
+// attemptRows returns the rows of the table of attempts: the rate, the number per committed transaction, and the
 // outcomes. The last columns are the shares of committed transactions with one, two, or more attempts.
 func attemptRows(d *Document) [][]string {
 	rows := [][]string{{"REGION", "ATTEMPTS/S", "PER COMMIT", "ABORTED", "CONFLICT", "NODE", "RETRIED", "IN 1", "IN 2", "IN MORE"}}
@@ -397,7 +397,7 @@ func wrapped(b *strings.Builder, prefix, text string) {
 	line(b, "%s", l)
 }
 
-// grid writes a table. It left-aligns the first column, and other columns whose first data row does not start with a
+// grid writes a table. It left-aligns the first column, and every other column whose first value does not start with a
 // digit.
 func grid(b *strings.Builder, rows [][]string) {
 	widths := make([]int, len(rows[0]))

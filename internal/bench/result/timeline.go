@@ -44,7 +44,7 @@ func (d *Document) fillTimeline(regions []string, r *Report) {
 	for _, s := range sorted {
 		i := slices.Index(regions, s.Region)
 		if s.Second >= whole || i < 0 {
-			continue // no second is beyond the window, and unknown regions are refused with the series
+			continue // cannot happen: no second is beyond the window, and aggregate rejects unknown regions
 		}
 		tick := s.Second / length
 		if at := (s.Repetition-1)*ticks + tick/cell*cell; at != first {

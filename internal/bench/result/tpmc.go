@@ -17,7 +17,7 @@ const (
 
 // TPCC describes the extent to which a measured tpmC follows the rules of TPC-C.
 type TPCC struct {
-	// Warehouses is the number of warehouses of all regions, and Terminals the number of their clients.
+	// Warehouses is the number of warehouses of all regions, and Terminals the number of clients of all regions.
 	Warehouses int64 `json:"warehouses"`
 	Terminals  int64 `json:"terminals"`
 	// KeyingAndThinkTimePercent is the percentage of the standard's keying and think times. At 0, the figure is not a
@@ -59,7 +59,7 @@ func deviations(spec *v1alpha1.TPCC) (out []string) {
 	return out
 }
 
-// fillTpmC sets the committed new orders per minute and compares them with the standard's maximum.
+// fillTpmC sets the number of committed new orders per minute and compares it with the standard's maximum.
 func (d *Document) fillTpmC(r *Report, in *Inputs) {
 	orders := int64(0)
 	for _, t := range d.Transactions {

@@ -15,7 +15,8 @@ const unansweredLimitPPM = 10_000
 
 // permittedPPM returns the share of a region's transactions that may go unanswered, in parts per million. It is the
 // limit of an objective on the region's unknownPPM, else of an objective on all regions, else the default. The limit
-// for all regions together applies to each region as well, because a single region without answers might not exceed it.
+// for all regions together applies to each region as well, because a single region without answers may not raise the
+// overall share above the limit.
 func permittedPPM(objectives []v1alpha1.Objective, region string) int64 {
 	permitted, own := int64(unansweredLimitPPM), false
 	for _, o := range objectives {
@@ -105,7 +106,7 @@ func unanswered(d *Document, in *Inputs, r *Report) (out []Reason) {
 			continue // DriverBound covers this region
 		}
 		switch {
-		// A single unserved transaction among a few dozen is no evidence of 1%.
+		// A single unserved transaction among a few dozen is no evidence of a share above 1%.
 		case x.unserved() > 1 && x.unservedPPM() > permitted:
 			out = append(out, Reason{ReasonUnanswered, fmt.Sprintf("%s; more than %s need an objective on unknownPPM that allows them",
 				x.withoutAnswer(), percentPPM(permitted))})
@@ -185,9 +186,9 @@ func (s silence) String() string {
 }
 
 // silence returns the longest significant silence of the region that no fault explains, or else the longest significant
-// one. A significant silence exceeds a second and three times the region's 99th percentile. In addition, at least
-// stallExpected transactions would have ended in it. The share of the result is 0 if there is none. In a closed loop no
-// percentile shows a silence, because it affects only one transaction of each client.
+// silence. A significant silence exceeds a second and three times the region's 99th percentile. In addition, at least
+// stallExpected transactions would have ended in it. The share of the result is 0 if there is no significant silence.
+// In a closed loop no percentile shows a silence, because a silence affects only one transaction of each client.
 func (x *Region) silence(d *Document, r *Report) (out silence) {
 	measured := r.DurationMicroseconds * int64(r.Repetitions)
 	p99, _ := x.LatencyMicroseconds.P99.Value()
@@ -205,7 +206,7 @@ func (x *Region) silence(d *Document, r *Report) (out silence) {
 			}
 			s := silence{region: x.Name, repetition: w.Repetition, from: q.AtMicroseconds, us: us, share: ratio(max(1, measured), 1, us, 1e6),
 				expected: expected, declared: d.faultActive(w.Repetition, q)}
-			// A fault must not hide another silence that it does not explain.
+			// A silence that a fault explains must not hide a silence that no fault explains.
 			if out.us == 0 || out.declared && !s.declared || out.declared == s.declared && s.us > out.us {
 				out = s
 			}
@@ -226,8 +227,8 @@ func (x *Region) stalls(r *Report) bool {
 	return stall != ""
 }
 
-// stallExpected is the minimum number of transactions that would have ended during the silence at the region's rate.
-// The probability that none of 20 independent transactions ends is below 1e-8.
+// stallExpected is the minimum number of transactions that would have ended during a significant silence at the
+// region's rate. The probability that none of 20 independent transactions ends is below 1e-8.
 const stallExpected = 20
 
 // stalled describes a window at whose end all clients of the region had waited for much longer than their transactions
@@ -269,9 +270,9 @@ const (
 // the time before it, both in microseconds.
 //
 // The number of transactions in flight must have grown significantly, and by more than 3% of the due transactions. In
-// addition, the warm-up must have been long enough for a steady state, or this number must exceed a predicted number.
-// Little's law predicts it from the mean latency of the committed transactions. With a growing backlog, the
-// product-limit estimate is invalid: later transactions take longer and are censored earlier.
+// addition, the warm-up must have been long enough for a steady state, or this number must exceed the number that
+// Little's law predicts from the mean latency of the committed transactions. With a growing backlog, the product-limit
+// estimate is invalid: later transactions take longer and are censored earlier.
 func (f *figures) grows(measured, warmup int64) bool {
 	unfinished := float64(f.Unfinished)
 	if measured <= 0 || !f.moreInFlight() {

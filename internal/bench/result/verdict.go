@@ -160,7 +160,7 @@ func incidents(_ *Document, in *Inputs, r *Report) []Reason {
 	}
 	out := slices.Clone(in.Incidents)
 	for _, i := range r.Incidents {
-		// A lost node may report any incident. The other effects explain only the incident that they necessarily cause.
+		// Any incident at a lost node is planned. The other effects explain only the incident that they necessarily cause.
 		planned := lost[i.Node] || away[i.Node] && i.Reason.Reason == ReasonConnectionLost || replaced[i.Node] && i.Reason.Reason == ReasonNodeRestarted
 		if !planned {
 			out = append(out, i.Reason)
@@ -272,9 +272,9 @@ func driverBound(d *Document, in *Inputs, r *Report) (out []Reason) {
 }
 
 // These constants limit the lateness of a load generator for scheduled work. The percentages are shares of its measured
-// latencies. For the median, the share is the tolerance of a network round trip. For the 99th percentile, it is half:
-// beyond that, the percentile reflects the load generator more than the database. The floors are lateness that any
-// scheduler may cause: a millisecond for most wake-ups, and five milliseconds for one wake-up in a hundred.
+// latencies. For the median, the share is the tolerance of a network round trip. For the 99th percentile, the share is
+// a half: beyond that, the percentile reflects the load generator more than the database. The floors are lateness that
+// any scheduler may cause: a millisecond for most wake-ups, and five milliseconds for one wake-up in a hundred.
 const (
 	lateMedianPercent, lateTailPercent = 5, 50
 
@@ -510,8 +510,8 @@ func evaluate(objectives []v1alpha1.Objective, of []measured) []Objective {
 	return out
 }
 
-// judge compares the measurement with an objective. A maximum is missed if a lower bound reaches it. The objective is
-// undecided if a lower bound is below the limit, or if a percentile has too few transactions.
+// judge compares the measurement with an objective. A maximum is missed if a lower bound of the measured value reaches
+// it. The objective is undecided if a lower bound is below the limit, or if a percentile has too few transactions.
 func (m *measured) judge(o v1alpha1.Objective) Objective {
 	out := Objective{Name: ObjectiveName(o)}
 	if !m.ok {
@@ -531,7 +531,7 @@ func (m *measured) judge(o v1alpha1.Objective) Objective {
 		switch {
 		case err != nil:
 			return Objective{Name: out.Name, Measured: err.Error()}
-		// The value exceeds its lower bound, so a bound that equals the limit exceeds the limit.
+		// The value is above its lower bound, so it exceeds the limit even if the bound only equals the limit.
 		case m.exceeds(limit) || m.value.IsBound() && m.value.Least() == limit:
 			out.Holds = false
 		case m.most != nil && m.most.Cmp(big.NewRat(limit, 1)) > 0:

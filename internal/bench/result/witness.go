@@ -50,7 +50,7 @@ type Witness struct {
 type Meter struct {
 	// Who describes the meter, for example "the proxy of pod d-us-west-2-0".
 	Who string `json:"who"`
-	// Process changes if the meter restarts counting from zero.
+	// Process identifies the process that counts. It changes if the meter restarts counting from zero.
 	Process string `json:"process,omitempty"`
 	// Counters names the counters that were read.
 	Counters string `json:"counters,omitempty"`
@@ -141,7 +141,7 @@ func (m *Meter) addTo(links map[direction]int64, sign int64) {
 	}
 }
 
-// shrankSince reports whether the meter shows fewer bytes for any link than before.
+// shrankSince reports whether the meter shows fewer bytes for any link than its earlier reading before.
 func (m *Meter) shrankSince(before *Meter) bool {
 	left := map[direction]int64{}
 	before.addTo(left, 1)
@@ -176,7 +176,7 @@ func (d *Document) fillWitnesses(in *Inputs, transferred int64) {
 		links, counters, why := r.counted()
 		if w.Counters, w.NotCounted = counters, why; why == "" {
 			w.fill(links, in.Topology.Regions, transferred)
-			// Bytes that nodes sent before they stopped are in no counter, so the nodes' sum would be too small.
+			// No counter includes the bytes that nodes sent before they stopped, so the nodes' sum would be too small.
 			if in.Target == nil && len(d.Uncounted) == 0 {
 				d.compareWitness(&w, r, sent, links)
 			}
@@ -208,7 +208,7 @@ func (w *Witness) fill(links map[direction]int64, regions []string, transferred 
 	}
 }
 
-// apart reports whether links are counted separately, with both ends known.
+// apart reports whether every count belongs to a link with two known ends.
 func apart(links map[direction]int64) bool {
 	for at := range links {
 		if at.from == "" || at.to == "" {

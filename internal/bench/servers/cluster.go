@@ -23,13 +23,14 @@ type cluster struct {
 	parts []part
 	// copies is set if the parameter replicas sets the number of copies of the rows. Each copy is in a different region.
 	copies bool
-	// leader is the part whose regions the parameter leader can name. The parameter names the region that leads. leader is
-	// "" if the database has no such parameter.
+	// leader is the name of the part that has a leader. The parameter leader chooses the region in which the leader runs.
+	// leader is "" if the database has no such parameter.
 	leader string
 	// logins are the users of the database, the clients' user first. database is the name of the clients' database.
 	logins   []login
 	database string
-	// knobs adds the settings that depend on the longest round trip, by name, and reports incompatible settings.
+	// knobs adds to set the settings that depend on the longest round trip, and reports incompatible settings. The keys of
+	// set are the names of settings.
 	knobs func(r *reading, set map[string]string)
 	// steps returns the steps of spec.init.
 	steps func(*reading) []v1alpha1.InitStep
@@ -112,7 +113,7 @@ func (c cluster) server() server {
 	}
 }
 
-// images returns the parts that have separate images.
+// images returns, for each distinct image, the name of the first part that uses it.
 func (c cluster) images() (parts []string) {
 	seen := map[string]bool{}
 	for _, p := range c.parts {

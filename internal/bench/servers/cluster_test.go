@@ -81,7 +81,7 @@ const words = `echo "${0##*/} $*" >>"$log"`
 func TestClustersStart(t *testing.T) {
 	for name, tc := range map[string]struct {
 		engine, role, region, program string
-		want                          []string // expected in its command line
+		want                          []string // expected in the program's command line
 		never                         string
 	}{
 		"YugabyteDB's master": {engine: "yugabytedb", role: "master", region: "eu", program: "yb-master", want: []string{

@@ -47,9 +47,9 @@ const (
 	etcdElection  = "3000"
 )
 
-// etcdReady is the path of the readiness probe. A member first answers it once it has joined the cluster, which takes a
-// majority. After that, it answers from its local state. A partitioned member or a member without free space therefore
-// stays ready, because runs measure its behavior.
+// etcdReady is the path of the readiness probe. A member answers the probe only after it has joined the cluster, which
+// takes a majority. From then on, it answers from its local state. A partitioned member or a member without free space
+// therefore stays ready, because runs measure its behavior.
 const etcdReady = "/health?serializable=true&exclude=NOSPACE"
 
 func etcdPods(r *reading) *v1alpha1.Pods {

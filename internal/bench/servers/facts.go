@@ -41,8 +41,8 @@ var open = map[string]string{
 	"yugabytedb":  "YugabyteDB runs without ysql_enable_auth: any client that reaches port 5433 of a server is its administrator, and masters do not authenticate clients",
 }
 
-// Open describes the access to a deployed database that does not require authentication. It returns "" for a database
-// that does.
+// Open describes the access to a deployed database that does not require authentication. It returns "" if the database
+// requires authentication.
 func Open(engine string) string { return open[engine] }
 
 // requests returns a memory request with an equal limit, because these databases determine their buffer sizes from the

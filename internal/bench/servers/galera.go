@@ -97,8 +97,8 @@ func galeraPods(r *reading) *v1alpha1.Pods {
 			Ports: []v1alpha1.PodPort{
 				{Name: "mysql", Port: 3306}, {Name: "members", Port: 4567}, {Name: "increments", Port: 4568}, {Name: "snapshots", Port: 4444},
 			},
-			// The default probe connects. A server listens only once it has copied the rows. A check for the state Synced would
-			// be stricter. But it would make a partitioned server unready, which stops runs.
+			// The default probe connects, and a server listens only once it has copied the rows. A check for the state Synced
+			// would be stricter, but it would make a partitioned server unready, which stops runs.
 		},
 		Client: &v1alpha1.PodsClient{ProgramClient: v1alpha1.ProgramClient{Database: galeraDatabase}},
 	}
@@ -107,8 +107,9 @@ func galeraPods(r *reading) *v1alpha1.Pods {
 // galeraScript creates the first server's files unless they exist, and then runs a server. The other servers copy their
 // files, including users and passwords, from a running server.
 //
-// Only the first server may start a cluster. Its files must be new, or it must have been the last running server of the
-// cluster and no other server answers. Otherwise a second cluster could start unnoticed next to the running servers.
+// Only the first server may start a cluster, and only if no other server answers. In addition, its files must be new,
+// or it must have been the last running server of the cluster. Otherwise a second cluster could start unnoticed next to
+// the running servers.
 const galeraScript = `set -eu
 umask 077
 db=/data/db new=/data/new first=${GEOBENCH_HOSTS%%,*}

@@ -6,7 +6,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// publicRegistries are the registries of the images that packs name.
+// publicRegistries are the registries from which the default images of this package come.
 var publicRegistries = []string{"docker.io/", "quay.io/"}
 
 // Mirror replaces the public registries of a rendered database's images with registry, which may include a path. Images

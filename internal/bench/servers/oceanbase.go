@@ -77,12 +77,12 @@ const (
 	oceanbaseZones = 7
 )
 
-// zone returns the name of the OceanBase zone of a region, by index. Region names cannot be used, because they contain
-// dashes.
+// zone returns the name of the OceanBase zone for the region with this index. Region names cannot be used, because they
+// contain dashes.
 func zone(region int) string { return fmt.Sprintf("z%d", region+1) }
 
-// oceanbaseOptions returns the settings as a single argument. It permits resource units of 2 GiB, and limits the logs
-// so that they do not fill the disk.
+// oceanbaseOptions returns the settings as a single argument. The options also permit resource units of 2 GiB, and
+// limit the logs so that they do not fill the disk.
 func oceanbaseOptions(settings map[string]string) []string {
 	all := map[string]string{"__min_full_resource_pool_memory": "2147483648", "enable_syslog_recycle": "true", "max_syslog_file_count": "4"}
 	maps.Copy(all, settings)

@@ -25,8 +25,8 @@ type pack struct {
 	ready *v1alpha1.PodReady
 	// env are additional environment variables, which are the same in all pods.
 	env []v1alpha1.PodEnv
-	// script is a bash script whose arguments are the flags. It joins the servers to one cluster, regardless of the order
-	// in which they start. It ends with an exec of the server.
+	// script is a bash script whose arguments are the flags. It makes the servers form one cluster, regardless of the
+	// order in which they start. It ends with an exec of the server.
 	script string
 	// flags are the flags that the parameters settings.NAME may set, with the pattern of their values. defaults replace
 	// vendor defaults that assume a dedicated machine.

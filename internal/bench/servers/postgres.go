@@ -16,8 +16,8 @@ import (
 // replicator is the user that standbys use for streaming replication.
 const replicator = "replicator"
 
-// postgres is a primary with a standby in each other pod, which streams from the primary. Clients log in as the
-// superuser. The image is the official one.
+// postgres runs a primary in one pod, and a standby that streams from the primary in every other pod. Clients log in as
+// the superuser. The image is the official one.
 var postgres = server{
 	product:  "PostgreSQL",
 	settings: postgresSettings,

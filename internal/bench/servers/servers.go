@@ -1,7 +1,7 @@
-// Package servers renders a well-known database, named only by spec.engine, into the fields of spec.pods. These are
-// image, command, environment, ports, volumes and client access. The rest of the operator only deals with pods.
-// Rendering is deterministic: the same spec gives the same pods, byte for byte. Passwords are in a Secret that the
-// operator creates and the pods refer to.
+// Package servers renders a well-known database, of which a manifest names only spec.engine, into spec.pods or
+// spec.roles: image, command, environment, ports, volumes and client access. The rest of the operator deals only with
+// pods and roles. Rendering is deterministic: the same spec gives the same pods, byte for byte. Passwords are in a
+// Secret that the operator creates and the pods refer to.
 package servers
 
 import (
@@ -46,9 +46,9 @@ type login struct {
 
 // server is a kind of database.
 type server struct {
-	// product is the product's common name. settings maps the full names of the parameters that are passed to the servers
-	// unchanged to the pattern of their values. The renderer fixes all other parameters of the servers, because changing
-	// them would make it a different database.
+	// product is the product's common name. settings are the parameters that are passed to the servers unchanged: the full
+	// name of each parameter, and the pattern of its values. The renderer fixes all other options of the servers, because
+	// other values would make the database a different one.
 	product  string
 	settings map[string]*regexp.Regexp
 	// image is the default image, and user the numeric user ID that it runs as.
@@ -58,8 +58,8 @@ type server struct {
 	logins []login
 	// shared is set if the servers distribute the rows themselves, so that not every server has all rows.
 	shared bool
-	// own handles a parameter that is neither a setting nor common to all databases. It reports whether it has handled the
-	// parameter. All other parameters belong to the clients.
+	// own handles a parameter that is neither a setting nor common to all databases. It returns false if the parameter
+	// belongs to the clients.
 	own func(r *reading, name, value string) bool
 	// pods returns the fields that differ between databases; the caller fills in image, user and the fields that all
 	// databases share. A database with several kinds of servers has roles instead, which returns its roles and
@@ -68,7 +68,7 @@ type server struct {
 	roles func(*reading) ([]v1alpha1.Role, []v1alpha1.InitStep)
 	// images is set if the kinds of servers have separate images and there is no common image.
 	images bool
-	// facts are the facts of a database that has not been run yet, else nil.
+	// facts are the facts of a database that has not been run yet, and nil for any other database.
 	facts *Facts
 }
 
@@ -126,7 +126,7 @@ func (r *reading) password(variable string, i int) v1alpha1.PodEnv {
 	return v1alpha1.PodEnv{Name: variable, SecretKeyRef: &v1alpha1.SecretKeyReference{Name: r.secret(i), Key: KeyPassword}}
 }
 
-// field returns the field that can configure such a database in more detail than parameters can.
+// field returns the manifest field in which a user can configure such a database in full detail.
 func (r *reading) field() string {
 	if r.kind.roles != nil {
 		return "spec.roles"

@@ -185,7 +185,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// Rendering does not overwrite a given location, and a second rendering changes nothing.
+// An external database is not rendered. Rendering a database again changes nothing.
 func TestRendersOnce(t *testing.T) {
 	db := database("postgres", nil)
 	db.Spec.External = &v1alpha1.External{}

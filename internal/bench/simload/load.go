@@ -24,8 +24,8 @@ type Load struct {
 	// Stream distinguishes several loads in a region. It starts at 0.
 	Stream uint32
 	// From and Until bound the time in which latencies are recorded. After Until, clients submit nothing more once the
-	// region has committed at least Least transactions. Least exists for engines that abort on conflicts, because they
-	// commit few transactions while other clients run.
+	// region has committed at least Least transactions. Least exists for engines that abort on conflicts, because such
+	// engines commit few transactions while other clients run.
 	From, Until time.Duration
 	Least       int
 }
@@ -152,7 +152,7 @@ func (c *Clients) Complete(o txn.Outcome) {
 	}
 	c.Outcomes[o.Status]++
 	now := c.env.Now()
-	// Refused and Unknown follow Aborted in the order of statuses. The times of such transactions are no latencies.
+	// Refused and Unknown follow Aborted in the order of statuses. The times of such transactions are not latencies.
 	if call.at >= c.From && now < c.Until && o.Status <= txn.Aborted {
 		c.Latencies = append(c.Latencies, now-call.at)
 	}

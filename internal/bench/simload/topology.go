@@ -7,7 +7,7 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 )
 
-// IntraRTT is the round-trip time inside a region of these topologies.
+// IntraRTT is the round-trip time inside a region of the topologies in this package.
 const IntraRTT = 400 * time.Microsecond
 
 // Topology returns a topology with regions a, b, c, ... delays[i][j] is the one-way delay from region i to region j, in

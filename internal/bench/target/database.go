@@ -12,8 +12,8 @@ import (
 )
 
 // Database is a database as its benchmark clients see it: Geobench nodes, an SQL database, or a user's program. A run
-// loads it, sends it transactions, waits until it is quiescent, and audits its rows. The caller that opens it also
-// closes it.
+// loads it, sends it transactions, waits until it is quiescent, and audits its rows. The caller that opens a Database
+// must also close it.
 type Database interface {
 	// Load replaces all rows with the rows of d, as computed by workload.Fill.
 	Load(ctx context.Context, d Dataset) error

@@ -85,8 +85,8 @@ func (n *Native) Processes() map[string]string {
 }
 
 // RoundTrip returns the round-trip time to the most distant node of the region, without emulated delays. It uses the
-// shortest round trip measured to each node. It is 0 before the first connection and if the kernel does not report
-// round trips.
+// shortest round trip measured to each node. It returns 0 before the first connection, and if the kernel does not
+// report round trips.
 func (n *Native) RoundTrip() (furthest time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -114,7 +114,8 @@ func (n *Native) note(reason, node, message string) {
 	}
 }
 
-// lost records the incident that a connection was lost with a number of transactions in flight.
+// lost records the loss of a connection as an incident, with the number of transactions that were in flight on the
+// connection.
 func (n *Native) lost(node, process string, inFlight int, err error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -140,10 +141,10 @@ func (n *Native) Open(ctx context.Context, sink Sink) (Session, error) {
 		return nil, fmt.Errorf("region %d: the database has regions 0 to %d", n.region, len(t.Regions)-1)
 	}
 	s := &nativeSession{n: n, sink: sink, first: t.Node(n.region, 0, 0), signal: make(chan struct{}, 1)}
-	// The context is the session's, not the caller's: the session outlives Open.
+	// Use a new context instead of the caller's, because the session outlives Open.
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	per := t.Partitions * t.Replicas
-	// The buffer has room for every route. A route that connects after Open has given up can therefore send to it without
+	// The buffer has room for every route. A route that connects after Open has given up can therefore still send without
 	// blocking, and Close can wait for that route.
 	opened := make(chan struct{}, per)
 	for i := range per {

@@ -137,7 +137,8 @@ func send(session target.Session, sequence uint64) {
 }
 
 // If a session closes while a transaction runs, the transaction is rolled back with a context that is not canceled.
-// Otherwise a driver that checks its context first would send nothing, and the transaction would keep its locks.
+// With a canceled context, a driver that checks its context first would send nothing, and the transaction would keep
+// its locks.
 func TestARollbackOutlivesItsSession(t *testing.T) {
 	reading := make(chan struct{})
 	var session context.Context
@@ -165,8 +166,8 @@ func TestARollbackOutlivesItsSession(t *testing.T) {
 	if o := <-outcomes; o.Status != txn.Refused || o.Cause != txn.CauseClient || o.Reason != target.ReasonSessionClosed {
 		t.Errorf("%+v", o)
 	}
-	// The session was closed, so the cause is the client. Classify need not return a valid cause for this error, and it
-	// is no incident.
+	// The session was closed, so the cause is the client. Classify need not return a valid cause for this error, and the
+	// error is no incident.
 	if got := s.target.Incidents(); len(got) > 0 {
 		t.Errorf("incidents %+v", got)
 	}
@@ -195,8 +196,8 @@ func TestOutcomesComeBeforeTheReconnect(t *testing.T) {
 	}
 }
 
-// A connection whose rollback fails may still have the transaction open. It is not reused, whatever the first error
-// was.
+// A connection whose rollback fails may still have the transaction open. Such a connection is not reused, whatever the
+// first error was.
 func TestAFailedRollbackBreaksTheConnection(t *testing.T) {
 	for name, s := range map[string]*scripted{
 		"after a conflict at a statement": {get: func() error { return errConflict }},

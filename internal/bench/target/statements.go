@@ -102,7 +102,7 @@ type Failure struct {
 	// Reason is a label of bounded cardinality: serialization-failure, deadlock, connection-lost.
 	Reason string
 	// RolledBack is set if the transaction has certainly had no effect, even if Commit failed, for example because of a
-	// full disk or a constraint. Its outcome is then refused, not unknown.
+	// full disk or a constraint. The outcome of the transaction is then refused, not unknown.
 	RolledBack bool
 	// Broken is set if the connection is no longer usable.
 	Broken bool

@@ -314,7 +314,7 @@ func TestStatements(t *testing.T) {
 	})
 }
 
-// A database without conflict detection loses updates, and the run detects it.
+// A database without conflict detection loses updates, and the verification of the run detects this loss.
 func TestStatementsThatLoseUpdates(t *testing.T) {
 	p := targettest.Plan(t, "blind", `{rmw: {records: 40, recordsPerTransaction: 4, writesPerTransaction: 2, valueBytes: 64}}`, isolation.ReadCommitted)
 	d, err := inprocess.On(t.Context(), p, &optimistic{p: p, mistake: "blind"}, nil)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Check messages give the number of copies unless it is 1.
+// The message of a check states the number of copies, unless there is only one.
 func TestChecksCountCopies(t *testing.T) {
 	sums := map[string]int64{"total": 5}
 	for name, tc := range map[string]struct {

@@ -87,8 +87,8 @@ func firstOf(wrong []string, separator string) string {
 }
 
 // Imbalance sums the differences between the actual and the expected values of numbered rows, such as the balances of a
-// district's customers. The transactions that determine the expected value of a row may lie in several shards. A
-// separate sum for each row would be too many sums.
+// district's customers. The transactions that determine the expected value of a row may be stored in several shards, so
+// only sums over all shards can be compared. A separate sum for each row would be too many sums.
 //
 // If all rows are correct, all sums are 0. Otherwise some sum is nonzero, except with a probability of about 2^-63. If
 // exactly one row is wrong, the sums identify it. The zero value is ready for use.

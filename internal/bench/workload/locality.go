@@ -123,7 +123,8 @@ func (l Locality) validateRanks(t *geo.Topology, field string) error {
 }
 
 // ValidateItems checks that a transaction has enough items to access all its homes and partitions. field is the
-// manifest's number of items, such as spec.workload.rmw.recordsPerTransaction. Errors name the items by noun.
+// manifest's number of items, such as spec.workload.rmw.recordsPerTransaction. noun is the word for the items in
+// errors.
 func (l Locality) ValidateItems(t *geo.Topology, field string, items int64, noun string) error {
 	// Consecutive items use the next home and also the next partition, so the larger of the two numbers suffices.
 	if homes, parts := l.most(int64(t.Placement().Regions)); max(homes, parts) > items {
@@ -189,7 +190,7 @@ func byDistance(t *geo.Topology, home, regions int) []int {
 }
 
 // Draw draws the homes and partitions of the next transaction. The first home is home, unless the transaction is
-// foreign; all others are random.
+// foreign; all other homes, and the partitions, are random.
 func (c *Cells) Draw(home geo.Region) {
 	homes, parts := 1, 1
 	if c.rng.Int32N(100) < c.locality.MultiHomePercent {
@@ -270,7 +271,7 @@ func DrawPair(rng *rand.Rand, t *geo.Topology, home geo.Region, global bool) (fi
 	}
 	own := int(home)*t.Partitions + first.Partition
 	other := rng.IntN(t.Placement().Cells() - 1)
-	// Skip the first cell. The draw above covers one cell less than there are.
+	// Skip the first cell, because the draw above covers only the other cells.
 	if other >= own {
 		other++
 	}

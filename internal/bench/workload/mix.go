@@ -73,7 +73,7 @@ func CheckMixes(field string, of ...[]int32) error {
 	return nil
 }
 
-// MixShares returns the entries of Workload.Shares for a workload with such mixes. Mixes.Draw updates their counts.
+// MixShares returns the entries of Workload.Shares for a workload with these mixes. Mixes.Draw updates their counts.
 func MixShares(names []string, of ...[]int32) (out []Share) {
 	for i, shares := range of {
 		all := "transactions"

@@ -28,9 +28,9 @@ type Workload interface {
 	// (txn.Key.Unit), which engines treat as rows. For keys that no row of the workload can have, such as the end of a
 	// range, it returns k.String().
 	KeyName(k txn.Key) string
-	// Audit returns sums over the rows of a shard, which has one cell or several, for Verify. The sums of a copy's shards
-	// are added by name. A violation in a single row may have a separate sum whose name identifies the row; without a
-	// violation the sum is omitted.
+	// Audit returns sums over the rows of a shard, which consists of one or more cells, for Verify. The sums of a copy's
+	// shards are added by name. A violation in a single row may have a separate sum whose name identifies the row; without
+	// a violation the sum is omitted.
 	Audit(rows Rows) map[string]int64
 	// NewGenerator returns a generator for the clients of one load generator.
 	NewGenerator(c GeneratorConfig) Generator
@@ -140,9 +140,9 @@ type GeneratorConfig struct {
 	// Clients is the number of clients, numbered 0 .. Clients-1. FirstClient is the number of this home's clients in
 	// preceding generators. RegionClients is the number of clients in all generators of this home.
 	//
-	// FirstClient + client is unique among the clients of the home, and below RegionClients. It distributes work that must
-	// be done exactly once, such as work on a loaded row. The number of generators depends on the CPUs and must not affect
-	// figures.
+	// FirstClient + client is unique among the clients of the home, and below RegionClients. A workload uses this number
+	// to distribute work that must be done exactly once, such as work on a loaded row. The number of generators depends on
+	// the CPUs and must not affect figures.
 	Clients, FirstClient, RegionClients int
 	// Stream is unique among the generators of a run. It seeds the random generator, and is part of the keys of the rows
 	// that this generator inserts.
@@ -155,8 +155,8 @@ type GeneratorConfig struct {
 type Request struct {
 	// Type is an index into Workload.Types.
 	Type uint8
-	// Class is the transaction's locality, computed from its accesses. If its footprint is not exact, the class in the
-	// outcome counts instead.
+	// Class is the transaction's locality, computed from its accesses. If the footprint is not exact, the class in the
+	// outcome applies instead.
 	Class txn.Class
 	// Keying is the time that a client of a closed loop takes to enter the transaction before sending it (TPC-C, clause
 	// 5.2.5.7). Think is the time that the client pauses after the answer, in addition to the load's think time. If the

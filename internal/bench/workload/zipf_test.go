@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// chiSquare draws from n ranks with theta, and compares the counts with the exact probabilities for other, another
-// theta. Ranks with few expected draws are pooled. chiSquare returns how many standard deviations the chi-squared
-// statistic is above its mean, by Wilson and Hilferty's approximation.
+// chiSquare draws from n ranks with theta, and compares the counts with the exact probabilities for the theta in other.
+// Ranks with few expected draws are pooled. chiSquare returns how many standard deviations the chi-squared statistic is
+// above its mean, by Wilson and Hilferty's approximation.
 func chiSquare(theta, other float64, n uint64, draws int, seed uint64) float64 {
 	z := NewZipf(theta)
 	rng := rand.New(rand.NewPCG(seed, 0))

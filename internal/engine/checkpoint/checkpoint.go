@@ -1,17 +1,19 @@
-// Package checkpoint writes the state of a replica and reads it into a new replica, which continues as the first would
-// have. So a node need not keep all its inputs since its start.
+// Package checkpoint writes the state of a replica and reads it into a new replica, which continues as the first
+// replica would have. A node therefore need not keep all its inputs since its start.
 //
 // A replica is a graph of Go values in memory. A fresh replica, which Engine.New has just created from the same Config,
-// divides the values into two kinds. Objects that a fresh replica reaches through fields, elements and pointers are
+// divides these values into two kinds. Objects that a fresh replica reaches through fields, elements and pointers are
 // wired. They exist after every call of New, and reading fills them in place. So values that New has created and that
 // cannot be written, such as callbacks, stay valid. All other objects are data: they are written with their identities,
 // and allocated again when they are read.
 //
 // Objects of a replica's environment, such as its topology, are identified by their position in World. Data contains no
 // functions, channels or locks, and no pointers into the middle of another object. A value in an interface must be of a
-// registered type, a message, or an object of World. Append returns an error with the field that violates this. A field
-// with the tag `checkpoint:"-"` is not written: its value is not needed after a step of the replica. A foreign type
-// that does not consist of data implements Saver.
+// registered type, a message, or an object of World. If these rules are violated, Append returns an error that names
+// the field.
+//
+// A field with the tag `checkpoint:"-"` is not written, because its value is not needed between steps of the replica. A
+// type of another module that does not consist of data must implement Saver.
 package checkpoint
 
 import (
@@ -29,17 +31,19 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// World is the environment that replicas refer to and do not own.
+// World is the environment to which replicas refer, and which they do not own.
 type World struct {
-	// Objects holds pointers and other comparable values. Writing and reading need the same values in the same order.
+	// Objects contains pointers and other comparable values. Writing and reading need corresponding values in the same
+	// order.
 	Objects []any
 	// Decode decodes a message, as Engine.Decode does.
 	Decode func(kind uint8, body []byte) (protocol.Message, error)
-	// Strict makes Append also look for pointers into the middle of other objects, which takes several times as long.
+	// Strict makes Append also search for pointers into the middle of other objects, which takes several times as long.
 	Strict bool
 }
 
-// Saver is a type that encodes and decodes itself. LoadState is called on a wired object, or on a new object for data.
+// Saver is implemented by types that encode and decode themselves. LoadState is called on a wired object or, for data,
+// on a new object.
 type Saver interface {
 	SaveState(b []byte) ([]byte, error)
 	LoadState(r *codec.Reader) error
@@ -61,16 +65,17 @@ func Register[T any]() struct{} {
 	return struct{}{}
 }
 
-// id is the number of an object, from 1.
+// id is the number of an object, counted from 1.
 type id = uint64
 
-// object identifies an object that pointers refer to. Values of different types at one address are different objects.
+// object identifies an object to which pointers refer. Values of different types at the same address are different
+// objects.
 type object struct {
 	at   unsafe.Pointer
 	elem reflect.Type
 }
 
-// written is an object to be written. fresh is its counterpart in the fresh replica; nil for data.
+// written is an object to be written. fresh is the corresponding object of the fresh replica; nil for data.
 type written struct {
 	object
 	fresh unsafe.Pointer
@@ -83,26 +88,26 @@ type saver struct {
 	objects []written
 	err     error
 	path    []string // path of the value being written, for errors
-	// spans holds the memory of the written values, if strict is set.
+	// spans contains the memory ranges of the written values, if strict is set.
 	spans  []span
 	strict bool
 }
 
-// span is the memory of an object, or of the elements of a slice.
+// span is the memory range of an object, or of the elements of a slice.
 type span struct {
 	from, to uintptr
 	of       reflect.Type
-	// fresh is the address of the counterpart in the fresh replica, which reading fills in place; 0 for data, which
-	// reading allocates.
+	// fresh is the address of the corresponding object of the fresh replica, which reading fills in place. It is 0 for
+	// data, which reading allocates.
 	fresh uintptr
-	// slice is the address of the slice header of these elements; 0 for an object. The slice may be written twice.
-	// It is then a part of an object that reading fills in place, and of another object inside that object.
+	// slice is the address of the slice header of these elements; 0 for an object. A slice may be written twice: as part
+	// of an object that reading fills in place, and as part of another object inside that object.
 	slice uintptr
-	// plain is set for the memory of a slice with elements that contain no pointers.
+	// plain is set for the memory of a slice whose elements contain no pointers.
 	plain bool
 }
 
-// loaded is an object to be read. wired is set if the fresh replica has created it.
+// loaded is an object to be read. wired is set if the object was created by the fresh replica.
 type loaded struct {
 	object
 	wired bool
@@ -115,8 +120,8 @@ type loader struct {
 	err     error
 }
 
-// Append appends the state of a replica, or of another value, to b; replica and fresh are pointers. fresh is an unused
-// replica created from the same Config; it may be used again.
+// Append appends the state of a replica, or of another value, to b. replica and fresh are pointers. fresh is an unused
+// replica created from the same Config; Append does not change it.
 func Append(b []byte, w *World, replica, fresh any) ([]byte, error) {
 	s := &saver{b: b, strict: w.Strict, world: map[any]int{}, ids: map[object]id{}}
 	for i, o := range w.Objects {
@@ -126,7 +131,8 @@ func Append(b []byte, w *World, replica, fresh any) ([]byte, error) {
 	if live.Kind() != reflect.Pointer || live.Type() != made.Type() {
 		return nil, fmt.Errorf("checkpoint: two pointers to one type are asked for, not %T and %T", replica, fresh)
 	}
-	// Values are written without field names, so only a program with the same types can read them.
+	// Values are written without field names, so only a program with the same types can read them. The layout identifies
+	// the types.
 	s.b = codec.AppendUint64(s.b, layoutOf(live.Type()))
 	wire := &wiring{s: s, seen: map[object]bool{}}
 	wire.pointer(live.Type().Elem(), live.UnsafePointer(), made.UnsafePointer())
@@ -146,8 +152,8 @@ func Append(b []byte, w *World, replica, fresh any) ([]byte, error) {
 	return s.b, nil
 }
 
-// Read reads the output of Append into an unused replica created from the same Config. After an error, the replica must
-// not be used. The replica may retain references into b.
+// Read reads the output of Append into fresh, an unused replica created from the same Config. After an error, the
+// replica must not be used. The replica may retain references into b.
 func Read(b []byte, w *World, fresh any) error {
 	l := &loader{r: codec.NewReader(b), w: w}
 	made := reflect.ValueOf(fresh)
@@ -157,8 +163,8 @@ func Read(b []byte, w *World, fresh any) error {
 	wire := &wiring{l: l, bits: l.bits(), seen: map[object]bool{}}
 	wire.pointer(made.Type().Elem(), nil, made.UnsafePointer())
 	wire.follow()
-	// The walk over a fresh replica depends only on its wiring, so another number of objects means another Config or
-	// engine.
+	// The walk over a fresh replica depends only on its wiring, so a different number of objects means a different Config
+	// or engine.
 	if wire.lacks || len(wire.bits) != wire.used {
 		return errors.New("checkpoint: it is of a replica that is wired in another way")
 	}
@@ -188,8 +194,8 @@ func (l *loader) fail(format string, args ...any) {
 	}
 }
 
-// covers records the memory of n values of a type, which belong to an object or a slice. The caller sets the other
-// fields of the span.
+// covers records the memory range of n values of type t, which belong to an object or a slice. The caller sets the
+// remaining fields of the span.
 func (s *saver) covers(at unsafe.Pointer, t reflect.Type, n int, p span) {
 	if size := t.Size() * uintptr(n); s.strict && size > 0 {
 		p.from, p.to, p.of = uintptr(at), uintptr(at)+size, t
@@ -197,12 +203,14 @@ func (s *saver) covers(at unsafe.Pointer, t reflect.Type, n int, p span) {
 	}
 }
 
-// overlap fails if an object is a part of another object. The part would be written twice, and after reading, a pointer
-// to it would lead to a separate copy. Slices of plain data may share memory unless a pointer leads there.
+// overlap fails if an object is part of another object. The part would be written twice, and after reading, a pointer
+// to the part would lead to a separate copy. Slices of plain data may share memory unless a pointer leads into that
+// memory.
 func (s *saver) overlap() {
-	// Of spans with the same start, the longer is first, so that an enclosing span always precedes the spans inside it.
+	// Of spans with the same start, the longest comes first, so that an enclosing span always precedes the spans inside
+	// it.
 	slices.SortFunc(s.spans, func(a, b span) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(b.to, a.to)) })
-	var widest, widestOther span // of all spans, and of the spans that are not plain
+	var widest, widestOther span // the span with the highest end so far: of all spans, and of the spans that are not plain
 	for _, p := range s.spans {
 		in := widest
 		if p.plain {
@@ -211,7 +219,7 @@ func (s *saver) overlap() {
 		if p.from < in.to && !p.within(in) {
 			s.path = nil
 			inner, outer := p, in
-			if p.plain && p.from == in.from && p.to == in.to { // a slice of one element, and a pointer to that element
+			if p.plain && p.from == in.from && p.to == in.to { // a slice with one element, and a pointer to this element
 				inner, outer = in, p
 			}
 			s.fail("a pointer to a %v is into the middle of %s", inner.of, outer.what())
@@ -225,8 +233,9 @@ func (s *saver) overlap() {
 	}
 }
 
-// within reports whether p may overlap outer. Both must be the elements of one slice, or reading must fill both in
-// place. In the second case, p must have the same offset in outer as p's counterpart has in outer's counterpart.
+// within reports whether p may overlap outer. Either both must be the elements of the same slice, or reading must fill
+// both in place. In the second case, the counterparts of p and outer in the fresh replica must have the same distance
+// as p and outer.
 func (p span) within(outer span) bool {
 	return p.slice != 0 && p.slice == outer.slice || p.fresh != 0 && outer.fresh != 0 && p.from-outer.from == p.fresh-outer.fresh
 }
@@ -268,25 +277,25 @@ func (l *loader) bits() []bool {
 }
 
 // wiring walks through the objects that a fresh replica reaches. With a saver, it finds their counterparts in the live
-// replica and records in bits which objects have one. With a loader, it reads from bits which objects have one.
+// replica, and records in bits which objects have a counterpart. With a loader, it reads this from bits.
 type wiring struct {
 	s    *saver
 	l    *loader
 	bits []bool
 	used int
-	// lacks is set if there were fewer bits than objects.
+	// lacks is set if there are fewer bits than objects.
 	lacks bool
 	seen  map[object]bool // visited fresh objects
 	next  []written
 }
 
-// pointer visits a fresh object. live is its counterpart in the live replica, or nil.
+// pointer visits a fresh object. live is the object's counterpart in the live replica, or nil.
 func (w *wiring) pointer(elem reflect.Type, live, fresh unsafe.Pointer) {
 	if fresh == nil || w.world(elem, fresh) || w.seen[object{fresh, elem}] {
 		return
 	}
 	w.seen[object{fresh, elem}] = true
-	// Reading visits the same objects in the same order as writing, so a bit per object is enough.
+	// Reading visits the same objects in the same order as writing, so one bit for each object is enough.
 	if w.l != nil {
 		if w.used == len(w.bits) {
 			w.lacks = true
@@ -299,8 +308,8 @@ func (w *wiring) pointer(elem reflect.Type, live, fresh unsafe.Pointer) {
 		}
 		return
 	}
-	// Two wired pointers may correspond to a single live object. Only the first is matched with it, so that it is written
-	// once.
+	// Two wired pointers may correspond to the same live object. Match only the first of them with it, so that the object
+	// is written once.
 	there := live != nil && w.s.ids[object{live, elem}] == 0
 	w.bits = append(w.bits, there)
 	if there {
@@ -310,7 +319,7 @@ func (w *wiring) pointer(elem reflect.Type, live, fresh unsafe.Pointer) {
 	}
 }
 
-// world reports whether a pointer leads to an object of World.
+// world reports whether at points to an object of World.
 func (w *wiring) world(elem reflect.Type, at unsafe.Pointer) bool {
 	p := reflect.NewAt(elem, at).Interface()
 	if w.s != nil {
@@ -320,7 +329,7 @@ func (w *wiring) world(elem reflect.Type, at unsafe.Pointer) bool {
 	return slices.Contains(w.l.w.Objects, any(p))
 }
 
-// follow visits the objects found and all objects that they lead to.
+// follow visits the objects found so far, and all objects that are reachable from them.
 func (w *wiring) follow() {
 	for i := 0; i < len(w.next); i++ {
 		n := w.next[i]
@@ -328,9 +337,9 @@ func (w *wiring) follow() {
 	}
 }
 
-// walk visits a fresh value of a type; live is its counterpart, or nil.
+// walk visits a fresh value of a type. live is the value's counterpart, or nil.
 func (w *wiring) walk(t reflect.Type, live, fresh unsafe.Pointer) {
-	// A value without pointers leads to no object. Skipping it saves the walk over large plain data.
+	// A value without pointers leads to no object, so skip the walk over large plain data.
 	if !planOf(t).wires {
 		return
 	}
@@ -374,10 +383,10 @@ func (w *wiring) walk(t reflect.Type, live, fresh unsafe.Pointer) {
 		}
 	case reflect.Map:
 		if t.Elem().Kind() != reflect.Pointer {
-			return // values of maps are not addressable, so they cannot be filled in place
+			return // values of a map are not addressable, so reading cannot fill them in place
 		}
 		made := reflect.NewAt(t, fresh).Elem()
-		// Map order is random, and both walks must agree on the order of objects.
+		// Sort, because map order is random and both walks must visit objects in the same order.
 		for _, k := range sortedKeys(made) {
 			var a unsafe.Pointer
 			if live != nil {
@@ -394,7 +403,7 @@ func (w *wiring) walk(t reflect.Type, live, fresh unsafe.Pointer) {
 		}
 		var a unsafe.Pointer
 		if live != nil {
-			// A live value of another type has replaced the wired object; it is written as data.
+			// If a live value of another type has replaced the wired object, the live value is written as data.
 			if have := reflect.NewAt(t, live).Elem().Elem(); have.IsValid() && have.Type() == made.Type() {
 				a = have.UnsafePointer()
 			}
@@ -403,7 +412,7 @@ func (w *wiring) walk(t reflect.Type, live, fresh unsafe.Pointer) {
 	}
 }
 
-// sortedKeys returns the keys of a map in the order of their encodings, so that equal maps have the same order.
+// sortedKeys returns the keys of a map in the order of their encodings, so that the order is the same for equal maps.
 func sortedKeys(m reflect.Value) []reflect.Value {
 	keys := m.MapKeys()
 	if len(keys) < 2 {

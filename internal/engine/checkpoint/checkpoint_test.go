@@ -19,7 +19,7 @@ import (
 type machine struct {
 	callback func() string // wired
 	topology *topology     // an object of World
-	env      any           // wired, and not registered
+	env      any           // wired, but not registered
 	log      *log          // wired
 	parts    [2]part       // wired
 	byName   map[string]*log
@@ -121,7 +121,7 @@ func newMachine() *machine {
 	return m
 }
 
-// used returns a machine in the state after a run.
+// used returns a machine in a state that a run could produce.
 func used() *machine {
 	m := newMachine()
 	e := &entry{n: 7}
@@ -152,9 +152,8 @@ func write(t testing.TB, m *machine) []byte {
 	return b[5:]
 }
 
-// A machine that was read has the same values as the first machine. It has separate objects where the first had
-// separate objects, a shared object where the first had a shared object, and the objects of World. The objects that New
-// has wired are still wired.
+// A machine that was read has the same values as the original machine. Objects that were separate are separate, objects
+// that were shared are shared, and objects of World are those of World. The objects that New has wired are still wired.
 func TestRoundTrip(t *testing.T) {
 	was := used()
 	b := write(t, was)
@@ -192,8 +191,8 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// If two wired pointers lead to a single object, they lead to a single object after reading, too. This object is the
-// first of the two objects that New created.
+// If two wired pointers lead to the same object, they also do so after reading. This object is the first of the two
+// objects that New created.
 func TestOneObjectInTwoPlaces(t *testing.T) {
 	was := used()
 	was.replaced = was.log
@@ -224,7 +223,7 @@ type (
 	}
 )
 
-// Values that cannot be written are rejected with the name of the field.
+// Values that cannot be written are rejected with an error that names the field.
 func TestRefusals(t *testing.T) {
 	for name, c := range map[string]struct {
 		live, fresh any
@@ -286,8 +285,8 @@ func wiredAt(i int) *partPointing {
 	return p
 }
 
-// If a pointer leads into a slice that New has created and that reading fills in place, it leads to the same element
-// after reading. Slices of plain data may share memory.
+// A pointer may lead into a slice that New has created and that reading fills in place. After reading, it leads to the
+// same element. Slices of plain data may share memory.
 func TestPointersIntoWhatNewHasMade(t *testing.T) {
 	was, is := wiredAt(1), wiredAt(1)
 	was.to.size = 7
@@ -327,7 +326,7 @@ func TestLayouts(t *testing.T) {
 	}
 }
 
-// Damaged input gives an error or another state, and has no other effect.
+// Damaged input yields an error or a different state, and has no other effect.
 func TestDamage(t *testing.T) {
 	b := write(t, used())
 	for i := range b {

@@ -12,8 +12,8 @@ import (
 
 var layouts sync.Map // by reflect.Type
 
-// layoutOf returns a hash of the structure of a type and of the registered types, by names and kinds. Programs with
-// different hashes cannot read each other's checkpoints.
+// layoutOf returns a hash of the structure of a type and of the registered types, with their names and kinds. Programs
+// with different hashes cannot read each other's checkpoints.
 func layoutOf(t reflect.Type) uint64 {
 	if known, ok := layouts.Load(t); ok {
 		return known.(uint64)
@@ -31,7 +31,7 @@ func layoutOf(t reflect.Type) uint64 {
 func describe(w io.Writer, t reflect.Type, seen map[reflect.Type]bool) {
 	say := func(text string) { _, _ = io.WriteString(w, text+"\n") } // writing to a hash does not fail
 	say(t.PkgPath() + "." + t.String() + " " + t.Kind().String())
-	// A type may refer to itself; its name is enough the second time.
+	// A type may refer to itself, so write only its name the second time.
 	if seen[t] {
 		return
 	}

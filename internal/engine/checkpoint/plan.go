@@ -13,15 +13,16 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// plan encodes and decodes values of a type.
+// plan encodes and decodes the values of a type.
 type plan struct {
 	// wires is set if a value may contain pointers, functions or interfaces.
 	wires bool
 	// empty is set if a value takes no bytes.
 	empty bool
-	// save writes the value at address at. fresh is its counterpart in a fresh replica; nil for data.
+	// save writes the value at address at. fresh is the address of its counterpart in a fresh replica; nil for data.
 	save func(s *saver, at, fresh unsafe.Pointer)
-	// load reads a value over the existing value: the value of a fresh replica if wired is set, otherwise a zero value.
+	// load reads a value over the existing value at address at. If wired is set, the existing value is that of a fresh
+	// replica. Otherwise it is a zero value.
 	load func(l *loader, at unsafe.Pointer, wired bool)
 }
 
@@ -37,7 +38,7 @@ func planOf(t reflect.Type) *plan {
 	return find(t)
 }
 
-// find is planOf without locking; plansMu must be held.
+// find is planOf without locking. The caller must hold plansMu.
 func find(t reflect.Type) *plan {
 	if p := plans[t]; p != nil {
 		return p
@@ -50,7 +51,7 @@ func find(t reflect.Type) *plan {
 
 // make returns the plan of a type.
 func (p *plan) make(t reflect.Type) plan {
-	// Pointers and interfaces are references; only the object that they lead to encodes itself.
+	// Pointers and interfaces are references, so only the object to which they lead may encode itself.
 	if t.Kind() != reflect.Interface && t.Kind() != reflect.Pointer {
 		switch of := reflect.PointerTo(t); {
 		case of.Implements(saverType):
@@ -60,7 +61,7 @@ func (p *plan) make(t reflect.Type) plan {
 		}
 	}
 	switch t.Kind() {
-	// These kinds all have a size of one byte, which is copied unchanged.
+	// All these kinds have a size of one byte, which is copied unchanged.
 	case reflect.Bool, reflect.Int8, reflect.Uint8:
 		return plan{
 			save: func(s *saver, at, _ unsafe.Pointer) { s.b = append(s.b, *(*byte)(at)) },
@@ -112,7 +113,8 @@ func (p *plan) make(t reflect.Type) plan {
 			empty: true,
 			save: func(s *saver, at, fresh unsafe.Pointer) {
 				has := *(*unsafe.Pointer)(at) != nil
-				// Functions are not written, so the fresh replica must have a function exactly where the replica has it.
+				// Functions are not written. So where the replica has a function, the fresh replica must have one too, and vice
+				// versa.
 				if fresh == nil && has || fresh != nil && has != (*(*unsafe.Pointer)(fresh) != nil) {
 					s.fail("it holds a function")
 				}
@@ -135,13 +137,13 @@ func ownPlan(t reflect.Type) plan {
 			if err != nil {
 				s.fail("%v", err)
 			}
-			// The length prefix keeps a faulty LoadState from reading the bytes of the next value.
+			// The length prefix prevents a faulty LoadState from reading the bytes of the next value.
 			s.b = codec.AppendBytes(s.b, b)
 		},
 		load: func(l *loader, at unsafe.Pointer, _ bool) {
 			r := codec.NewReader(l.r.Bytes())
 			err := reflect.NewAt(t, at).Interface().(Saver).LoadState(&r)
-			// Remaining bytes mean that LoadState does not match SaveState.
+			// If bytes remain, LoadState does not match SaveState.
 			if err == nil {
 				err = r.Done()
 			}
@@ -152,11 +154,11 @@ func ownPlan(t reflect.Type) plan {
 	}
 }
 
-// protoPlan returns the plan of protocol buffers, which have internal state in addition to their fields.
+// protoPlan returns the plan of a protocol buffer, which has internal state in addition to its fields.
 func protoPlan(t reflect.Type) plan {
 	return plan{
 		save: func(s *saver, at, _ unsafe.Pointer) {
-			// Maps in the message would otherwise be written in random order.
+			// Encode deterministically, because maps in the message would otherwise be written in random order.
 			b, err := proto.MarshalOptions{Deterministic: true}.Marshal(reflect.NewAt(t, at).Interface().(proto.Message))
 			if err != nil {
 				s.fail("%v", err)
@@ -230,7 +232,8 @@ func arrayPlan(t reflect.Type) plan {
 	}
 }
 
-// slicePlan returns the plan of a slice: its elements, but no spare capacity. Nil and empty slices stay different.
+// slicePlan returns the plan of a slice. It writes the elements, but not the spare capacity, and distinguishes nil from
+// empty slices.
 func slicePlan(t reflect.Type) plan {
 	if t.Elem().Kind() == reflect.Uint8 {
 		return plan{
@@ -287,7 +290,7 @@ func slicePlan(t reflect.Type) plan {
 			// Elements that New has created stay at their addresses, because other wired pointers may lead to them.
 			case wired && elem.wires && n <= made && !v.IsNil():
 				v.SetLen(n)
-			// The slice has grown since New. Keep the contents of the wired elements, such as callbacks.
+			// The slice has grown since New. Keep the contents of wired elements, such as callbacks.
 			case wired && elem.wires:
 				longer := reflect.MakeSlice(t, n, n)
 				reflect.Copy(longer, v)
@@ -296,7 +299,7 @@ func slicePlan(t reflect.Type) plan {
 				v.Set(reflect.MakeSlice(t, n, n))
 			}
 			data := v.UnsafePointer()
-			// Stop at the first error: the rest would only be zero values.
+			// Stop at the first error, because all further elements would be zero values.
 			for i := 0; i < n && l.r.Err() == nil && l.err == nil; i++ {
 				elem.load(l, unsafe.Add(data, uintptr(i)*size), wired)
 			}
@@ -304,7 +307,7 @@ func slicePlan(t reflect.Type) plan {
 	}
 }
 
-// present returns the encoding of a number of elements: n+1, or 0 if none is set, which means that there is no value.
+// present encodes a number of elements as n+1, or as 0 if none is set, which means that there is no value.
 func present(none bool, n int) uint64 {
 	if none {
 		return 0
@@ -312,14 +315,15 @@ func present(none bool, n int) uint64 {
 	return uint64(n) + 1
 }
 
-// maxEmpty bounds the number of elements that are allocated if elements take no bytes.
+// maxEmpty is the maximum number of elements that are allocated if elements take no bytes.
 const maxEmpty = 1 << 20
 
-// count decodes the output of present; is reports whether there is a value. Elements take at least one byte, so the
-// input bounds their number. If empty is set, they may take no bytes, and maxEmpty bounds their number.
+// count decodes the output of present. The result is reports whether there is a value. Elements take at least one byte,
+// so the length of the input limits their number. If empty is set, elements take no bytes, and maxEmpty limits their
+// number.
 func (l *loader) count(empty bool) (n int, is bool) {
 	most := uint64(l.r.Len())
-	// The remaining bytes do not bound the number of elements that take no bytes.
+	// The length of the input does not limit the number of elements that take no bytes.
 	if empty {
 		most = maxEmpty
 	}
@@ -341,12 +345,12 @@ func mapPlan(t reflect.Type) plan {
 			s.uvarint(present(m.IsNil(), m.Len()))
 			v := reflect.New(t.Elem())
 			k := reflect.New(t.Key())
-			// Map order is random, but equal states must have equal encodings.
+			// Sort, because map order is random, but equal states must have equal encodings.
 			for _, name := range sortedKeys(m) {
 				k.Elem().Set(name)
 				key.save(s, k.UnsafePointer(), nil)
 				v.Elem().Set(m.MapIndex(name))
-				// Values of maps are not addressable, so they are data without counterparts.
+				// Values of a map are not addressable, so they are data without a counterpart.
 				elem.save(s, v.UnsafePointer(), nil)
 			}
 		},
@@ -386,12 +390,12 @@ func (s *saver) ref(elem reflect.Type, at unsafe.Pointer) {
 		s.uvarint(noObject)
 		return
 	}
-	// Objects of World are not part of the state: the reader has its own objects at the same indexes.
+	// Objects of World are not part of the state, because the reader has its own objects at the same positions.
 	if i, is := s.world[reflect.NewAt(elem, at).Interface()]; is {
 		s.uvarint(uint64(i+firstWorld)<<1 | worldBit)
 		return
 	}
-	// The type is part of the identity, because a struct and its first field have the same address.
+	// The type is part of the object's identity, because a struct and its first field have the same address.
 	o := object{at, elem}
 	n := s.ids[o]
 	if n == 0 {
@@ -402,7 +406,7 @@ func (s *saver) ref(elem reflect.Type, at unsafe.Pointer) {
 	s.uvarint(n << 1)
 }
 
-// ref reads a reference to an object of type elem, and allocates the object if it is new.
+// ref reads a reference to an object of type elem. It allocates the object at the first reference.
 func (l *loader) ref(elem reflect.Type) unsafe.Pointer {
 	v := l.r.Uvarint()
 	if v == noObject || l.r.Err() != nil || l.err != nil {
@@ -420,7 +424,7 @@ func (l *loader) ref(elem reflect.Type) unsafe.Pointer {
 	}
 	n := v >> 1
 	switch have := id(len(l.objects)); {
-	// Objects are numbered by their first reference, so the next new object has exactly the next number.
+	// Objects are numbered in the order of their first references, so a new object has the next number.
 	case n == have+1:
 		at := reflect.New(elem).UnsafePointer()
 		l.objects = append(l.objects, loaded{object{at, elem}, false})
@@ -430,7 +434,7 @@ func (l *loader) ref(elem reflect.Type) unsafe.Pointer {
 		return nil
 	}
 	o := l.objects[n-1]
-	// A corrupt checkpoint must not make a pointer refer to an object of another type.
+	// A corrupt checkpoint must not make a pointer lead to an object of another type.
 	if o.elem != elem {
 		l.fail("object %d is a %v, not a %v", n, o.elem, elem)
 		return nil
@@ -446,7 +450,7 @@ func pointerPlan(t reflect.Type) plan {
 	}
 }
 
-// Kinds of values in an interface, with their encodings.
+// Kinds of values in an interface. Each comment describes the encoding of the kind.
 const (
 	holdsNothing = iota
 	holdsWorld   // index in World
@@ -455,7 +459,7 @@ const (
 	holdsValue   // type | value
 	holdsWired   // reference to an object of the type that a fresh replica has in this interface
 	holdsError   // text of an error that is not registered
-	holdsSame    // nothing: a fresh replica has the same value in this interface
+	holdsSame    // no content; a fresh replica has the same value in this interface
 )
 
 func interfacePlan(t reflect.Type) plan {
@@ -467,7 +471,7 @@ func interfacePlan(t reflect.Type) plan {
 				s.b = append(s.b, holdsNothing)
 				return
 			}
-			// A lookup of a value that is not comparable would panic.
+			// Looking up a value that is not comparable would panic.
 			if v.Comparable() {
 				if i, is := s.world[v.Interface()]; is {
 					s.b = append(s.b, holdsWorld)
@@ -483,7 +487,7 @@ func interfacePlan(t reflect.Type) plan {
 					s.b = append(s.b, holdsWired)
 					s.ref(v.Type().Elem(), v.UnsafePointer())
 					return
-				// The value need not be of a registered type: the fresh replica provides it.
+				// The type of the value need not be registered, because the fresh replica provides the value.
 				case v.Comparable() && v.Equal(made):
 					s.b = append(s.b, holdsSame)
 					return
@@ -502,7 +506,7 @@ func interfacePlan(t reflect.Type) plan {
 				m := v.Interface().(protocol.Message)
 				s.b = append(s.b, holdsMessage, m.Kind())
 				s.b = codec.AppendBytes(s.b, m.AppendTo(nil))
-			// The text of an error that wraps other errors is not enough: errors.Is would give another result.
+			// For an error that wraps other errors, the text is not enough: errors.Is would give a different result.
 			case t == errorType && !wraps(v.Interface().(error)):
 				s.b = codec.AppendString(append(s.b, holdsError), v.Interface().(error).Error())
 			default:
@@ -539,7 +543,7 @@ func (l *loader) hold(v reflect.Value) error {
 		v.Set(reflect.ValueOf(l.w.Objects[i]))
 	case holdsMessage:
 		kind, body := l.r.Uint8(), l.r.Bytes()
-		// The reader keeps its error, and the loader reports it.
+		// Return nil: the reader keeps its error, and the loader reports it.
 		if l.r.Err() != nil {
 			return nil
 		}

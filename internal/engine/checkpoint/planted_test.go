@@ -19,9 +19,9 @@ import (
 	"github.com/geobench/geobench/internal/engine/sim"
 )
 
-// A pointer into a slice of plain data is rejected wherever a replica of an engine has such a slice. Reading allocates
-// such slices again, so the pointer would lead to a separate element. This was once a bug of sunstorm, with the parts
-// of logs to be applied.
+// If a replica of an engine has a slice of plain data, a pointer into this slice is rejected. Reading allocates such
+// slices again, so the pointer would lead to a separate element. sunstorm once had this bug, with the parts of logs to
+// be applied.
 func TestPlantedPointers(t *testing.T) {
 	for _, e := range engines.All() {
 		t.Run(e.Name, func(t *testing.T) {
@@ -64,8 +64,8 @@ func TestPlantedPointers(t *testing.T) {
 	}
 }
 
-// plant writes a replica with a pointer into each of its slices of plain data. It adds the paths of these slices to
-// tried.
+// plant writes a replica together with a pointer into one of its slices of plain data, for each of these slices, and
+// checks that every write fails. It adds the paths of the slices to tried.
 func plant(t *testing.T, e *protocol.Engine, c protocol.Config, r protocol.Replica, tried map[string]bool) {
 	t.Helper()
 	w := checkpoint.NewWorld(e, &c)
@@ -110,9 +110,9 @@ type slicesOf struct {
 	seen  map[[2]any]bool
 }
 
-// value calls found for every non-empty slice of plain data.
+// value calls found for every non-empty slice of plain data that is reachable from v.
 func (w *slicesOf) value(v reflect.Value, path string, found func(string, reflect.Value)) {
-	if v.CanAddr() { // also for unexported fields
+	if v.CanAddr() { // works for unexported fields as well
 		v = reflect.NewAt(v.Type(), v.Addr().UnsafePointer()).Elem()
 	}
 	if v.Kind() != reflect.Interface && v.Kind() != reflect.Pointer && checkpoint.Whole(v.Type()) {

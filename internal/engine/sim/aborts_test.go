@@ -7,7 +7,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// An engine that aborts for an undeclared reason is reported. Reasons of procedures need no declaration.
+// If an engine aborts a transaction for an undeclared reason, this is reported. Reasons of procedures need no
+// declaration.
 func TestUndeclaredAbortsAreTold(t *testing.T) {
 	for name, tc := range map[string]struct {
 		outcome txn.Outcome

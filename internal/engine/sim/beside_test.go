@@ -12,15 +12,15 @@ import (
 	"github.com/geobench/geobench/internal/engine/sim"
 )
 
-// thinker offloads two pieces of work at its start, with 30 and 20 steps. Meanwhile it counts the requests that it
-// receives every 10 ms.
+// thinker offloads two pieces of work at its start, with 30 and 20 steps. In the meantime, it counts the requests that
+// it receives every 10 ms.
 type thinker struct {
 	c       protocol.Config
 	counted int
 	seen    *[]thought
 }
 
-// thought is the completion of piece arg of the work or, if arg is 0, a count.
+// thought is the completion of piece arg of the work. If arg is 0, it is a count.
 type thought struct {
 	at  time.Duration
 	arg uint64
@@ -46,8 +46,9 @@ func (k *thinker) Receive(geo.NodeID, protocol.Message)             {}
 func (k *thinker) Pending() int                                     { return 0 }
 func (k *thinker) Readings(d []protocol.Reading) []protocol.Reading { return d }
 
-// Offloaded work takes the time of its steps, runs sequentially, and delays nothing else. On a slow node, both cores
-// are slow. A node that restarts from its log repeats the work, and is notified when unfinished pieces complete.
+// Offloaded work takes the time of its steps, runs one piece after another, and delays nothing else. On a slow node,
+// both cores are slow. If a node restarts from its log, it repeats the work, and is notified when unfinished pieces are
+// complete.
 func TestBeside(t *testing.T) {
 	const ms = time.Millisecond
 	topology := &geo.Topology{Regions: []string{"a"}, Partitions: 1, Replicas: 1, Links: [][]geo.Link{{{}}}}
@@ -69,7 +70,7 @@ func TestBeside(t *testing.T) {
 				s.At(35*ms, func() { s.Crash(0) })
 				s.At(55*ms, func() { s.Restart(0) })
 			},
-			// The replay repeats the inputs of 10 to 30 ms. Events that were due while the node was down happen once it has
+			// The replay repeats the inputs at 10 to 30 ms. Events that were due while the node was down happen once it has
 			// restarted.
 			want: []thought{{10 * ms, 0}, {20 * ms, 0}, {30 * ms, 1}, {30 * ms, 0},
 				{10 * ms, 0}, {20 * ms, 0}, {30 * ms, 1}, {30 * ms, 0},

@@ -14,7 +14,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// written is a node's checkpoint: the state that it needs in addition to the inputs logged after the checkpoint.
+// written is a node's checkpoint: the state from which the node can continue, given the inputs logged after the
+// checkpoint.
 type written struct {
 	replica []byte
 	rows    [][]byte
@@ -25,15 +26,15 @@ type written struct {
 	links   map[*path]sending
 }
 
-// sending is the state of a path at its sender: the number of sent messages, and the messages not synced in the
-// receiver's log.
+// sending is the state of a path at its sender: the number of sent messages, and the messages that are not synced in
+// the receiver's log.
 type sending struct {
 	sent     uint64
 	unlogged []unloggedMessage
 }
 
-// unsynced returns the messages from a node that are in this node's log but may not be synced, so that a crash may lose
-// them.
+// unsynced returns the messages from a node that are in this node's log but may not be synced. A crash may lose these
+// messages.
 func (n *node) unsynced(from int32) (messages []unloggedMessage) {
 	for _, in := range n.log[n.synced:] {
 		if in.kind == onMessage && in.from == from {
@@ -47,13 +48,15 @@ func (n *node) unsynced(from int32) (messages []unloggedMessage) {
 const partBytes = 1 << 12
 
 // Checkpoint writes a node's state, unless the node is in the middle of a step. A node with a log discards its earlier
-// inputs and restarts from the checkpoint after a crash. If swap is set, the node continues with a new replica read
-// from the checkpoint, and a store with the same rows. In both cases, nothing else in the simulation changes.
-// Checkpoint panics if the state cannot be written or read, or if the restored state has another encoding. It returns
-// the size of the replica's state in bytes, or 0 if no state was written.
+// inputs, and restarts from the checkpoint after a crash. If swap is set, the node continues with a new replica read
+// from the checkpoint, and with a store that has the same rows. Apart from this, the simulation does not change.
+//
+// Checkpoint panics if the state cannot be written or read, or if the restored state has a different encoding. It
+// returns the size of the replica's state in bytes, or 0 if no state was written.
 func (s *Sim) Checkpoint(id geo.NodeID, swap bool) (size int) {
 	n := s.nodes[id]
-	// A crash may remove unsynced inputs, which is no longer possible once a checkpoint includes their effects.
+	// A crash may remove unsynced inputs. This is no longer possible once a checkpoint includes their effects, so write no
+	// checkpoint while there are such inputs.
 	if n.dead || n.busy || len(n.out) > 0 || n.held.Len() > 0 || s.c.Durable && !n.synchronous() {
 		return 0
 	}
@@ -69,7 +72,7 @@ func (s *Sim) Checkpoint(id geo.NodeID, swap bool) (size int) {
 		w.links = map[*path]sending{}
 		for _, p := range s.all {
 			if p.from == n.id {
-				// Receivers may lose unsynced messages, and the messages before the checkpoint cannot be replayed.
+				// Save the messages that receivers may lose, because messages from before the checkpoint cannot be replayed.
 				to := sending{sent: p.sent, unlogged: s.nodes[p.to].unsynced(n.id)}
 				p.unlogged.Each(func(m unloggedMessage) { to.unlogged = append(to.unlogged, m) })
 				w.links[p] = to
@@ -81,7 +84,7 @@ func (s *Sim) Checkpoint(id geo.NodeID, swap bool) (size int) {
 	}
 	if swap {
 		n.read(w)
-		// Writing the restored state again detects state that Read has lost.
+		// Write the restored state again, to detect state that Read has lost.
 		if again := n.write(n.replica); !bytes.Equal(w.replica, again) {
 			panic(fmt.Sprintf("sim: node %s: what was read is written as %d bytes, and not as the same %d", s.c.Topology.NodeName(id), len(again), len(w.replica)))
 		}
@@ -114,7 +117,7 @@ func (n *node) write(r protocol.Replica) []byte {
 func (n *node) read(w *written) {
 	n.makeReplica()
 	n.store.Reset(0)
-	// Pass a copy, because the replica may keep and change parts of the input.
+	// Pass a copy, because the replica may keep and change parts of it.
 	err := checkpoint.Read(bytes.Clone(w.replica), n.world(), n.replica)
 	for _, part := range w.rows {
 		if err == nil {
@@ -145,7 +148,7 @@ func (n *node) timers() (armed []armedTimer) {
 	return armed
 }
 
-// resume restores a restarting node to its checkpoint.
+// resume restores the state of a restarting node from its checkpoint.
 func (n *node) resume() {
 	w := n.written
 	n.seed(w.pcg)

@@ -11,7 +11,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Invariants of the rows of every engine.
+// Invariants of the rows in every engine.
 var (
 	oneValue   = invariant.New("store.one-value", "a version of a row has the same value in every copy")
 	notAborted = invariant.New("store.not-aborted",
@@ -19,11 +19,11 @@ var (
 	neverBack = invariant.New("store.never-back", "a row never returns to an earlier version")
 )
 
-// checks is the simulation's state for checking the invariants of its nodes and their rows.
+// checks is the state of the simulation's invariant checks of nodes and their rows.
 type checks struct {
 	*invariant.Checker
 	aborted map[txn.ID]bool
-	wrote   []map[txn.ID]bool         // by node, the transactions that have written rows there
+	wrote   []map[txn.ID]bool         // by node, the transactions that have written rows at the node
 	rows    []map[txn.Key]*checkedRow // by node, the last checked version of each row
 }
 
@@ -58,7 +58,7 @@ func (s *Sim) Broken() *invariant.Broken {
 
 // check checks a node after a step. It checks the rows only if the step has accessed the store.
 func (k *checks) check(n *node, touched bool) {
-	// Later violations usually follow from the first, and only the first is reported.
+	// Later violations usually follow from the first, so only the first is reported.
 	if k.Broken() != nil {
 		return
 	}
@@ -86,7 +86,7 @@ func (k *checks) checkRows(n *node) {
 			changed = append(changed, now)
 		}
 	})
-	// The store's order is random, and the first violation found must be the same in every run.
+	// Sort, because the store's order is random, and the first violation must be the same in every run.
 	slices.SortFunc(changed, func(a, b row) int { return cmp.Compare(a.key, b.key) })
 	for _, r := range changed {
 		key, old := r.key, rows[r.key]
@@ -108,23 +108,23 @@ func (k *checks) checkRows(n *node) {
 	}
 }
 
-// answered records an outcome that leaves a node.
+// answered checks an outcome that leaves a node.
 func (k *checks) answered(n *node, o *txn.Outcome) {
 	if o.Status != txn.Aborted || k.Broken() != nil {
 		return
 	}
 	k.At(geo.NodeID(n.id), n.s.now)
 	k.aborted[o.ID] = true
-	// The version may be written before or after the answer. checkRows detects a version written afterwards.
+	// The version may be written before or after the answer. If it is written afterwards, checkRows detects it.
 	wrote := slices.ContainsFunc(k.wrote, func(w map[txn.ID]bool) bool { return w[o.ID] })
 	k.That(notAborted, !wrote, "%v is answered as aborted (%s), and a copy has its version of a row", o.ID, o.Reason)
 }
 
-// crashed discards the record of the node's writes, because its disk may lose them. The remaining rows are checked when
-// the node restarts.
+// crashed discards the record of the node's writes, because its disk may lose these writes. The remaining rows are
+// checked when the node restarts.
 func (k *checks) crashed(n *node) { k.wrote[n.id] = map[txn.ID]bool{} }
 
-// restarted discards the records of the node, which may have lost state, and checks its present rows.
+// restarted discards all records of the node, which may have lost state, and checks its current rows.
 func (k *checks) restarted(n *node) {
 	k.Forget(geo.NodeID(n.id))
 	k.rows[n.id] = map[txn.Key]*checkedRow{}

@@ -2,16 +2,16 @@ package sim
 
 import "time"
 
-// Costs are the CPU times of operations on a node, which has a single core for them.
+// Costs are the CPU times of operations on a node. A node has a single core for all operations.
 type Costs struct {
 	// Message is charged for each input of the node (a message, a transaction, a timer) and for each message and answer
 	// that it sends.
 	Message time.Duration
 	// Kilobyte is charged per 1000 bytes received or sent.
 	Kilobyte time.Duration
-	// Key is charged per operation on the store.
+	// Key is charged for each operation on the store.
 	Key time.Duration
-	// Step is charged per step of a protocol.StepCounter.
+	// Step is charged for each step of a protocol.StepCounter.
 	Step time.Duration
 }
 
@@ -34,8 +34,8 @@ var DefaultCosts = Costs{
 	Step:     200 * time.Nanosecond,
 }
 
-// On returns the costs on a CPU of milliCPU thousandths of a core. A node uses a single core, so more than 1000 makes
-// no difference; less takes proportionally longer. 0 means 1000.
+// On returns the costs on milliCPU thousandths of a core. A node uses a single core, so a value above 1000 makes no
+// difference; a lower value increases the costs proportionally. 0 means 1000.
 func (c Costs) On(milliCPU int64) Costs {
 	if milliCPU <= 0 || milliCPU >= 1000 {
 		return c
@@ -44,7 +44,7 @@ func (c Costs) On(milliCPU int64) Costs {
 	return Costs{Message: slower(c.Message), Kilobyte: slower(c.Kilobyte), Key: slower(c.Key), Step: slower(c.Step)}
 }
 
-// of returns the time for the given numbers of messages in and out, bytes, key operations, and steps of a
+// of returns the CPU time for the given numbers of messages in and out, bytes, key operations, and steps of a
 // protocol.StepCounter.
 func (c Costs) of(messages, bytes int, keys, steps int64) time.Duration {
 	return time.Duration(messages)*c.Message + time.Duration(bytes)*c.Kilobyte/1000 + time.Duration(keys)*c.Key + time.Duration(steps)*c.Step

@@ -10,8 +10,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/sim"
 )
 
-// disturbed runs a closed loop of a single client in the second region, 100 ms from the first region. It returns the
-// client's median latency in the seconds before, during and after the change.
+// disturbed runs a closed loop with a single client in the second region, which is 100 ms away from the first region.
+// It returns the client's median latency in the seconds before, during and after the change.
 func disturbed(costs sim.Costs, change func(s *sim.Sim, on bool)) (p50 [3]time.Duration) {
 	for i := range p50 {
 		s := sim.New(sim.Config{Topology: simload.TwoRegions(1), Engine: echoEngine, Procedures: simload.Procedures, Costs: costs})
@@ -45,8 +45,8 @@ func TestDisturbances(t *testing.T) {
 			},
 			normal: 100*time.Millisecond + hop, under: 130*time.Millisecond + hop,
 		},
-		// The request is a step with a message and takes 2 ms. The first node's answer and the answer to the client take 2
-		// ms each.
+		// The request is a step that sends a message and takes 2 ms. The first node's answer takes another 2 ms, and so does
+		// the answer to the client.
 		"a slow CPU": {
 			costs:  busy,
 			change: func(s *sim.Sim, on bool) { s.Slow(0, map[bool]int64{true: 300, false: 100}[on]) },
@@ -106,13 +106,13 @@ func TestBandwidthComesBack(t *testing.T) {
 		}
 	})
 	s.Run(12 * time.Second)
-	// 1 Mbit/s carries 1000 bytes and a header of 54 bytes in 8.4 ms: 356 messages in 3 s.
+	// At 1 Mbit/s, 1000 bytes and a header of 54 bytes take 8.4 ms, so 356 messages fit into 3 s.
 	if before < 3600 || under < 330 || under > 360+200 {
 		t.Errorf("%d in 2 s, %d in 3 s at 1 Mbit/s", before, under)
 	}
 }
 
-// A clock that is set back stands still, and never shows an earlier time.
+// A clock that is set back stands still, and never reads earlier than before.
 func TestClockNeverGoesBack(t *testing.T) {
 	s := sim.New(sim.Config{Topology: simload.TwoRegions(1), Engine: echoEngine, Procedures: simload.Procedures})
 	s.At(time.Second, func() { s.SetClock(0, 300*time.Millisecond) })

@@ -14,31 +14,31 @@ import (
 )
 
 // Durability. With Config.Durable, every node keeps a log of its inputs. An input is in the log before its outputs
-// leave. A replica is a deterministic state machine, so the log is enough. A restarting node starts with its initial
-// rows and replays all logged inputs, at their original times on its clock, which restores its state. Messages and
+// leave the node. A replica is a deterministic state machine, so the log suffices to restore its state. A restarting
+// node starts with its initial rows and replays all logged inputs at their original times on its clock. Messages and
 // answers of the replay are not sent again.
 //
-// All messages and answers that a node has sent follow from synced inputs. The last inputs of the log may not be
+// All messages and answers that have left a node follow from synced inputs. The last inputs of the log may not be
 // synced. Their outputs had not left when the node crashed, because the CPU was still working on them or HoldOutput
 // delayed them. A crash keeps these inputs unless LoseTail removes them. Removed inputs count as never received, and
 // senders send them again.
 //
 // Links resume where they stopped. Both ends know the number of messages in the receiver's log. The sender keeps all
-// later messages, and sends them again once the two nodes are reconnected. A restarted sender obtains these messages
-// from its replay.
+// later messages, and sends them again once the two nodes are reconnected. A restarted sender regenerates these
+// messages in its replay.
 
 // input is an entry of a node's log.
 type input struct {
 	kind  uint8
 	from  int32
-	at    time.Duration // by the node's clock
-	now   time.Duration // by the simulation's clock
+	at    time.Duration // on the node's clock
+	now   time.Duration // on the simulation's clock
 	msg   protocol.Message
 	t     *txn.Transaction
 	timer protocol.Timer
 }
 
-// again returns a logged message as an unlogged message, which its sender can send again.
+// again returns a logged message as an unlogged message, so that its sender can send it again.
 func (in *input) again() unloggedMessage {
 	return unloggedMessage{in.msg, int32(FrameBytes + in.msg.Size()), in.now}
 }
@@ -46,23 +46,23 @@ func (in *input) again() unloggedMessage {
 // durable is the state that a node keeps across a crash, and the state of a replay.
 type durable struct {
 	initial []initialRow
-	// written is the last checkpoint, or nil. log holds the inputs since the checkpoint.
+	// written is the last checkpoint, or nil. log contains the inputs since the checkpoint.
 	written *written
 	log     []input
-	// synced is the number of logged inputs that are known to be synced. leaving holds the departures of later outputs,
+	// synced is the number of logged inputs that are known to be synced. leaving contains the departures of later outputs,
 	// in time order.
 	synced  int
 	leaving queue.Queue[departure]
-	// orphans holds the transactions whose clients got Unknown because the node crashed.
+	// orphans contains the transactions for which clients received Unknown because the node crashed.
 	orphans map[txn.ID]bool
 
 	replaying bool
 	clock     time.Duration // time of the replayed input by the node's clock
-	moment    time.Duration // time of the replayed input by the simulation's clock
+	moment    time.Duration // time of the replayed input on the simulation's clock
 	armed     []armedTimer  // timers set and not fired in the replay
 }
 
-// departure is the time at which the outputs of a step leave, and the number of inputs that are synced by then.
+// departure is the time at which the outputs of a step leave, and the number of inputs synced by then.
 type departure struct {
 	at     time.Duration
 	synced int
@@ -80,10 +80,10 @@ type armedTimer struct {
 
 // delivery is the state of a path that outlives its connections.
 type delivery struct {
-	// unlogged holds, in order, the messages that are not in the receiver's log.
+	// unlogged contains, in order, the messages that are not in the receiver's log.
 	unlogged queue.Queue[unloggedMessage]
-	// logged is the number of messages in the receiver's log. sent is the number of messages sent or, during a replay,
-	// replayed so far.
+	// logged is the number of messages in the receiver's log. sent is the number of messages sent so far or, during a
+	// replay, sent again so far.
 	logged, sent uint64
 	// connection is the number of the current connection; messages in flight on an earlier connection are lost. down is
 	// set while there is no connection.
@@ -104,7 +104,7 @@ func (n *node) record(it *item) {
 		n.store.Each(func(k txn.Key, r store.Record) { n.initial = append(n.initial, initialRow{k, r.Value}) })
 	case onMessage:
 		p := n.s.path(it.from, n.id)
-		// The connection delivers in order, so this message is the first that was not logged.
+		// The connection delivers in order, so this is the first message that was not logged.
 		p.unlogged.Pop()
 		p.logged++
 	}
@@ -121,7 +121,7 @@ func (n *node) departs(at time.Duration) {
 	}
 }
 
-// departed updates synced for the outputs that have left by now.
+// departed updates synced for outputs that have left by now.
 func (n *node) departed() {
 	for n.leaving.Len() > 0 && n.leaving.Front().at <= n.s.now {
 		n.synced = max(n.synced, n.leaving.Front().synced)
@@ -129,8 +129,8 @@ func (n *node) departed() {
 	}
 }
 
-// LoseTail removes unsynced inputs from the end of a crashed node's log; the first keep percent of them remain. It
-// returns the number of inputs removed.
+// LoseTail removes unsynced inputs from the end of a crashed node's log. Of these inputs, it keeps the first keep
+// percent. It returns the number of inputs removed.
 func (s *Sim) LoseTail(id geo.NodeID, keep int) (lost int) {
 	n := s.nodes[id]
 	if !n.dead || !s.c.Durable {
@@ -145,7 +145,7 @@ func (s *Sim) LoseTail(id geo.NodeID, keep int) (lost int) {
 	lost = unsynced - unsynced*keep/100
 	for i := len(n.log) - 1; i >= len(n.log)-lost; i-- {
 		switch in := &n.log[i]; in.kind {
-		case onMessage: // the sender still has it and will send it again
+		case onMessage: // the sender still has the message and will send it again
 			p := s.path(in.from, n.id)
 			p.unlogged.PushFront(in.again())
 			p.logged--
@@ -158,8 +158,8 @@ func (s *Sim) LoseTail(id geo.NodeID, keep int) (lost int) {
 	return lost
 }
 
-// Restart restarts a crashed node from its log; Config.Durable must be set. Replaying the log takes CPU time. A link to
-// another live node works again after a round trip.
+// Restart restarts a crashed node from its log. Config.Durable must be set. Replaying the log takes CPU time. Links to
+// other live nodes work again after a round trip.
 func (s *Sim) Restart(id geo.NodeID) {
 	n := s.nodes[id]
 	if !s.c.Durable {
@@ -172,7 +172,7 @@ func (s *Sim) Restart(id geo.NodeID) {
 		n.trace(Observation{Kind: StartsAgain, Inputs: len(n.log)})
 	}
 	n.dead, n.busy = false, false
-	// Items of the earlier life, such as timers and the ends of steps, no longer match and are dropped.
+	// With a new life, items of the earlier life, such as timers and the ends of steps, no longer match and are dropped.
 	n.life++
 	n.held = queue.Queue[time.Duration]{}
 	n.synced, n.leaving = len(n.log), queue.Queue[departure]{}
@@ -202,7 +202,7 @@ func (s *Sim) Restart(id geo.NodeID) {
 			s.release(h.item)
 		}
 		p.held = nil
-		// Messages in flight on the old connection must not arrive: they are sent again on the new connection.
+		// Messages in flight on the old connection must not arrive, because they are sent again on the new connection.
 		p.connection++
 		p.down = true
 		s.after(s.c.Topology.RTT(s.c.Topology.RegionOf(geo.NodeID(p.from)), s.c.Topology.RegionOf(geo.NodeID(p.to))),
@@ -213,7 +213,7 @@ func (s *Sim) Restart(id geo.NodeID) {
 // connect opens the new connection of a path, and sends the messages that are not in the receiver's log.
 func (s *Sim) connect(it item) {
 	p := s.path(it.from, it.to)
-	// A node may have crashed or restarted again in the meantime. Then another event connects the path.
+	// If a node has crashed or restarted again in the meantime, another event connects the path.
 	if it.life != p.connection || s.nodes[p.from].dead || s.nodes[p.to].dead {
 		return
 	}
@@ -240,7 +240,7 @@ func (s *Sim) carry(p *path, m unloggedMessage) {
 // replay recreates the replica and replays its log to the end.
 func (n *node) replay() {
 	s := n.s
-	// The replay must produce exactly the messages that were not logged; compare checks this.
+	// Keep the messages that were not logged: compare checks that the replay produces exactly these messages.
 	before := map[*path]queue.Queue[unloggedMessage]{}
 	for _, p := range s.all {
 		if p.from == n.id {
@@ -274,16 +274,16 @@ func (n *node) replay() {
 		n.feed(in.kind, in.from, in.msg, in.t, in.timer)
 	}
 	n.replaying = false
-	for _, p := range s.all { // in a fixed order, so that the first difference found is always the same
+	for _, p := range s.all { // in a fixed order, so that the first difference is the same in every run
 		if old, ok := before[p]; ok {
 			n.compare(p, old)
 		}
 	}
 }
 
-// compare panics if the replay sends other messages than the original run.
+// compare panics if the replay sends different messages than the original run.
 func (n *node) compare(p *path, old queue.Queue[unloggedMessage]) {
-	// The replay may send more: the outputs of unsynced inputs had not left before the crash.
+	// The replay may send more, because outputs of unsynced inputs had not left before the crash.
 	differs := p.unlogged.Len() < old.Len() || p.sent < p.logged
 	if n.s.c.CheckCodec && !differs {
 		var again []protocol.Message
@@ -308,8 +308,7 @@ func (n *node) resend(to geo.NodeID, m protocol.Message) {
 	}
 }
 
-// disarm removes the timer that fired according to an entry of the log. If several timers are equal, it removes the
-// earliest.
+// disarm removes the timer that fired according to a log entry. Among equal timers, it removes the earliest.
 func (n *node) disarm(t protocol.Timer) {
 	first := -1
 	for i, a := range n.armed {

@@ -9,8 +9,9 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// figureEvents is the number of events between two readings of metrics. Each reading covers one node, in turn. Reading
-// some twenty metrics takes about as long as an event, and a scenario has hundreds of thousands of events.
+// figureEvents is the number of events between two readings of metrics. Each reading covers one node, and nodes
+// alternate. Reading some twenty metrics takes about as long as an event, and a scenario has hundreds of thousands of
+// events.
 const figureEvents = 32
 
 // readOutcome reports an abort whose reason the engine does not declare.
@@ -22,7 +23,7 @@ func (s *Sim) readOutcome(o *txn.Outcome) {
 	}
 }
 
-// readFigures compares a node's readings with the engine's declarations. A dead node is skipped: its replica may have
+// readFigures compares a node's readings with the engine's declarations. It skips a dead node, whose replica may have
 // stopped in the middle of a step.
 func (s *Sim) readFigures(n *node) {
 	if n.dead {

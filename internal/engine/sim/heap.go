@@ -2,7 +2,7 @@ package sim
 
 import "time"
 
-// event is a scheduled event. Events of the same instant happen in the order in which they were scheduled.
+// event is a scheduled event. Events at the same instant happen in the order in which they were scheduled.
 type event struct {
 	at   time.Duration
 	seq  uint64
@@ -37,7 +37,7 @@ func (h *eventHeap) push(at time.Duration, item int32) {
 func (h *eventHeap) pop() event {
 	first := h.events[0]
 	n := len(h.events) - 1
-	// The last event fills the hole: it moves down from the root to its position.
+	// Fill the hole with the last event, which moves down from the root to its position.
 	e := h.events[n]
 	h.events = h.events[:n]
 	if n == 0 {

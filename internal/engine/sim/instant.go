@@ -7,10 +7,10 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 )
 
-// Bounds on the events of a virtual instant, which are processed in rounds. The first round has the events scheduled
-// before the instant; each following round has the events that the previous round scheduled for the same instant. The
-// first rounds may have any number of events, such as the timers of a million clients. Only a replica or client in an
-// endless cycle needs thousands of rounds, or millions of events after the second round.
+// Bounds on the events of a virtual instant, which are processed in rounds. The first round contains the events
+// scheduled before the instant. Each following round contains the events that the previous round scheduled for the same
+// instant. The first rounds may have any number of events, such as the timers of a million clients. Thousands of
+// rounds, or millions of events after the second round, occur only if a replica or client is in an endless cycle.
 const (
 	maxRounds      = 10_000
 	maxLaterEvents = 2_000_000
@@ -43,7 +43,8 @@ func (i *instant) count(e *event, s *Sim) {
 		*i = instant{asked: s.events.seq}
 		return
 	}
-	// Events happen in the order of seq, so the first event scheduled after the round started opens the next round.
+	// Events happen in the order of seq, so the first event that was scheduled after the round had started opens the next
+	// round.
 	if e.seq > i.asked {
 		i.rounds++
 		i.asked = s.events.seq

@@ -13,7 +13,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/sim"
 )
 
-// restless is a replica that sets timers for the current instant. From 1 s on it sets many at the same time, each of
+// restless is a replica that sets timers for the current instant. At 1 s it sets many timers at the same time, each of
 // which sets further timers for a number of rounds.
 type restless struct {
 	env              protocol.Env
@@ -36,8 +36,8 @@ func (*restless) Receive(geo.NodeID, protocol.Message)             {}
 func (*restless) Pending() int                                     { return 0 }
 func (*restless) Readings(d []protocol.Reading) []protocol.Reading { return d }
 
-// A simulation in which time does not advance fails instead of running endlessly. A simulation with many events at the
-// same time does not fail.
+// If time does not advance in a simulation, the simulation fails rather than running endlessly. Many events at the same
+// time do not make it fail.
 func TestStandstill(t *testing.T) {
 	for name, tc := range map[string]struct {
 		restless

@@ -16,7 +16,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// timerLate is a behaviour that every protocol must tolerate: a timer never fires early, but may fire late.
+// timerLate makes timers fire late. Every protocol must tolerate this: a timer never fires early, but may fire late.
 var timerLate = buggify.New("sim.timer-late", "A timer fires after twice its duration")
 
 // core is a node's CPU: it serves a single item at a time.
@@ -25,7 +25,7 @@ type core struct {
 	head, tail int32 // first and last item of the queue, linked by next; head is -1 if the queue is empty
 	queued     int
 	out        []output // outputs of the current step, sent at its end
-	logged     int      // number of inputs in the node's log when the current step started, including the step's input
+	logged     int      // number of inputs in the node's log when the current step started, including the input of that step
 }
 
 // idleCore is a core with an empty queue.
@@ -67,34 +67,34 @@ type node struct {
 	replica protocol.Replica
 	worker  protocol.StepCounter // the replica, if it implements protocol.StepCounter
 	offload protocol.RemoteWork
-	figures *protocol.FigureWatch // checks the readings of the replica; nil until the first reading
+	figures *protocol.FigureWatch // checks the replica's readings; nil until the first reading
 	store   store.Store
 	rng     *rand.Rand
-	pcg     *rand.PCG // the source of rng
+	pcg     *rand.PCG // the generator behind rng
 	buggify *buggify.Node
 	offset  time.Duration // offset of the node's clock from the simulation's clock
-	least   time.Duration // lower bound of the node's clock, set when the clock is changed
+	least   time.Duration // lower bound of the node's clock, set whenever the clock is changed
 
-	slow      int64         // additional CPU time in percent
-	hold      time.Duration // delay of the outputs of holdShare percent of its steps
+	slow      int64         // additional CPU time, in percent of the normal time
+	hold      time.Duration // delay of the outputs of some steps; holdShare is the percentage of these steps
 	holdShare int64
 	released  time.Duration // time when the last delayed output leaves
-	// held holds the completion times of steps of this life whose outputs have not left, or leave at this instant.
+	// held contains the completion times of steps of this life whose outputs have not left before this instant.
 	held queue.Queue[time.Duration]
 
-	// incarnation is the incarnation of this process. known[p] is the incarnation of node p that this node's link leads
-	// to; known is nil if all are first incarnations.
+	// incarnation is the incarnation of this process. known[p] is the incarnation of node p to which this node's link
+	// leads; known is nil if all nodes are in their first incarnation.
 	incarnation uint32
 	known       []uint32
 
 	dead     bool
 	life     uint32 // number of restarts
-	outBytes int    // bytes of the current step's outputs that are charged to the CPU
-	free     int    // number of the current step's outputs that are not charged
-	// beside is the time at which the node's second core has completed all offloaded work.
+	outBytes int    // bytes of the current step's outputs for which the CPU is charged
+	free     int    // number of the current step's outputs for which the CPU is not charged
+	// beside is the time at which the node's second core will have completed all offloaded work.
 	beside time.Duration
 
-	waiting map[txn.ID]int32 // the client of each submitted, unanswered transaction
+	waiting map[txn.ID]int32 // by unanswered transaction, the client that has submitted it
 	busyFor time.Duration
 	handled int64
 	durable
@@ -129,7 +129,7 @@ func (n *node) steps() int64 {
 type output struct {
 	to      int32
 	size    int32
-	life    uint32           // the incarnation of the intended receiver
+	life    uint32           // the incarnation of the receiver for which the message is meant
 	msg     protocol.Message // nil for an outcome
 	outcome txn.Outcome
 }
@@ -152,7 +152,7 @@ func (n *node) arrive(i int32) {
 // stale reports whether an item belongs to an earlier life of the node or to an earlier connection.
 func (n *node) stale(it *item) bool {
 	switch {
-	// A later incarnation of that node may already have been announced.
+	// A later incarnation of that node may already be known.
 	case it.kind == onReplaced:
 		return n.knows(it.from) >= it.life
 	case it.kind != onMessage:
@@ -167,7 +167,7 @@ func (n *node) stale(it *item) bool {
 func (n *node) next() {
 	for !n.busy && n.head >= 0 {
 		i := n.take(n.s)
-		if n.stale(&n.s.items[i]) { // the sender has restarted in the meantime, and sends the message again
+		if n.stale(&n.s.items[i]) { // the sender has restarted in the meantime, and will send the message again
 			n.s.release(i)
 			continue
 		}
@@ -175,7 +175,7 @@ func (n *node) next() {
 	}
 }
 
-// idle ends a step: its outputs leave.
+// idle ends a step and releases its outputs.
 func (n *node) idle() {
 	if n.dead {
 		return
@@ -185,7 +185,7 @@ func (n *node) idle() {
 	n.next()
 }
 
-// serve runs a step of the replica and charges its time.
+// serve runs a step of the replica and charges the CPU for it.
 func (n *node) serve(i int32) {
 	s := n.s
 	it := s.take(i)
@@ -194,7 +194,7 @@ func (n *node) serve(i int32) {
 	if s.c.Trace != nil {
 		n.traceInput(&it)
 	}
-	// An input must be in the log before the replica can produce outputs from it.
+	// Log the input before the replica can produce outputs from it.
 	if s.c.Durable {
 		n.record(&it)
 		n.logged = len(n.log)
@@ -207,7 +207,7 @@ func (n *node) serve(i int32) {
 		s.checks.check(n, n.store.Ops() != ops)
 	}
 	messages, bytes, keys, steps := len(n.out)-n.free, n.outBytes, int64(n.store.Ops()-ops), n.steps()-steps
-	// Another server handles this message, so neither its bytes nor its work count for the CPU.
+	// Another server handles this message, so do not charge the CPU for its bytes and its work.
 	if it.kind == onMessage && n.offloads(it.from, it.msg) {
 		keys, steps = 0, 0
 	} else {
@@ -217,7 +217,7 @@ func (n *node) serve(i int32) {
 	n.outBytes, n.free = 0, 0
 	cost = n.slowed(cost)
 	n.busyFor += cost
-	// Without cost, the step finishes now and needs no event.
+	// A step without cost ends immediately, so it needs no event.
 	if cost == 0 {
 		n.leave()
 		return
@@ -226,7 +226,7 @@ func (n *node) serve(i int32) {
 	s.after(cost, item{kind: onIdle, to: n.id, life: n.life})
 }
 
-// slowed returns the CPU time on this node for an operation of the given cost.
+// slowed returns the CPU time that an operation of the given cost takes on this node.
 func (n *node) slowed(cost time.Duration) time.Duration {
 	return cost + cost*time.Duration(n.slow)/100
 }
@@ -252,12 +252,12 @@ func (n *node) feed(kind uint8, from int32, m protocol.Message, t *txn.Transacti
 	}
 }
 
-// leave sends the outputs of the step, or delays them.
+// leave sends or delays the outputs of the step.
 func (n *node) leave() {
 	if n.hold > 0 && n.s.rng.Int64N(100) < n.holdShare {
 		n.released = max(n.released, n.s.now+n.hold)
 	}
-	// Even without outputs, the step's input is synced by then.
+	// The step's input is synced by then, even if there are no outputs.
 	if n.s.c.Durable {
 		n.departs(n.released)
 	}
@@ -308,7 +308,7 @@ func (n *node) send(out []output) {
 			s.checks.answered(n, &o.outcome)
 		}
 		client, ok := n.waiting[o.outcome.ID]
-		// The client got Unknown when the node crashed, so this late answer has no receiver.
+		// The client received Unknown when the node crashed, so drop this late answer.
 		if !ok && n.orphans[o.outcome.ID] {
 			delete(n.orphans, o.outcome.ID)
 			continue
@@ -331,7 +331,7 @@ func (n *node) Now() time.Duration {
 	return max(n.s.now+n.offset, n.least)
 }
 
-// seed sets the source of the node's random numbers.
+// seed sets the generator of the node's random numbers.
 func (n *node) seed(source rand.PCG) {
 	n.pcg = &source
 	n.rng = rand.New(n.pcg)
@@ -345,7 +345,7 @@ func (n *node) Send(to geo.NodeID, m protocol.Message) {
 	if int32(to) == n.id {
 		panic(fmt.Sprintf("sim: node %d sends a message to itself", n.id))
 	}
-	// The original run has already sent this message; resend keeps it only for receivers that lack it.
+	// The original run has already sent this message. resend keeps the message only if the receiver has not logged it.
 	if n.replaying {
 		n.resend(to, m)
 		return
@@ -364,27 +364,27 @@ func (n *node) Send(to geo.NodeID, m protocol.Message) {
 
 // After implements protocol.Env.
 func (n *node) After(d time.Duration, t protocol.Timer) {
-	// Decide this during a replay, too: the replay must make the same random decisions as the original run.
+	// Decide this during a replay as well, because the replay must make the same random decisions as the original run.
 	if n.buggify != nil && n.Buggify(timerLate) {
 		d *= 2
 	}
 	if n.replaying {
-		// Base the timer on the original time: after the replay it fires as originally scheduled.
+		// Base the timer on the time of the original run, so that it fires at the original time after the replay.
 		n.armed = append(n.armed, armedTimer{n.moment + max(0, d), t})
 		return
 	}
 	n.s.after(d, item{kind: onTimer, to: n.id, timer: t, life: n.life})
 }
 
-// Offload implements protocol.Env. The work runs immediately, and counts as completed when the second core would have
-// completed it.
+// Offload implements protocol.Env. The work runs immediately, but counts as completed only when the second core would
+// have completed it.
 func (n *node) Offload(work func() int64, t protocol.Timer) {
 	cost := n.slowed(n.s.c.Costs.of(0, 0, 0, work()))
 	now := n.s.now
 	if n.replaying {
 		now = n.moment
 	}
-	// The second core works sequentially, so new work starts after all earlier work.
+	// The second core does one piece of work after another, so new work starts after all earlier work.
 	n.beside = max(n.beside, now) + cost
 	if n.replaying {
 		n.armed = append(n.armed, armedTimer{n.beside, t})
@@ -396,7 +396,7 @@ func (n *node) Offload(work func() int64, t protocol.Timer) {
 
 // Mark implements protocol.Env.
 func (n *node) Mark(p *coverage.Mark) {
-	// The original run has counted this hit.
+	// Do not count a hit again in a replay.
 	if n.s.c.Marks == nil || n.replaying {
 		return
 	}
@@ -421,7 +421,7 @@ func (n *node) Buggify(p *buggify.Point) bool {
 
 // Reply implements protocol.Env.
 func (n *node) Reply(o txn.Outcome) {
-	// A replayed answer belongs to a client that already has it or has got Unknown.
+	// This is a replayed answer: its client has already received it, or has received Unknown.
 	if n.replaying {
 		delete(n.orphans, o.ID)
 		return

@@ -15,7 +15,7 @@ type Observation struct {
 	At   time.Duration
 	Node geo.NodeID
 	Kind ObservationKind
-	// Peer is the sender or receiver of a message. Sent is the sending time of a received message.
+	// Peer is the sender or receiver of a message. Sent is the time at which a received message was sent.
 	Peer    geo.NodeID
 	Sent    time.Duration
 	Message protocol.Message
@@ -26,7 +26,8 @@ type Observation struct {
 	Mark        *coverage.Mark
 	// Inputs is the length of the log from which a node restarts.
 	Inputs int
-	// Incarnation is the incarnation of a replaced node, or of the peer that the node is notified of.
+	// Incarnation is the new incarnation of a replaced node, or the incarnation of a peer about which the node is
+	// notified.
 	Incarnation uint32
 
 	topology *geo.Topology

@@ -13,9 +13,9 @@ import (
 )
 
 // Replacement. If the engine supports it, a new incarnation can replace a node that has no log and has lost its
-// process. Links belong to incarnations. The first frame of a new incarnation follows all frames of the old
-// incarnation. It announces the new incarnation to a peer, and opens the link in the other direction. Earlier messages
-// of the peer are meant for the old incarnation and are lost.
+// process. Each link belongs to a pair of incarnations. The first frame of a new incarnation follows all frames of the
+// old incarnation. It announces the new incarnation to the peer, and opens the link in the other direction. Earlier
+// messages of the peer were meant for the old incarnation and are lost.
 
 // helloBytes is the size in bytes of the frame that announces a new incarnation.
 const helloBytes = 32
@@ -34,7 +34,7 @@ func (s *Sim) Replace(id geo.NodeID) {
 	n.life++
 	n.incarnation++
 	n.held, n.released = queue.Queue[time.Duration]{}, s.now
-	// Use another seed for each incarnation: the predecessor's random numbers must not be repeated.
+	// Use a different seed for each incarnation, so that it does not repeat the random numbers of its predecessor.
 	n.seed(*rand.NewPCG(s.c.Seed, uint64(n.incarnation)<<32|uint64(n.id)+1))
 	everywhere := rowsEverywhere(n.store)
 	n.store.Reset(len(everywhere))
@@ -54,7 +54,7 @@ func (s *Sim) Replace(id geo.NodeID) {
 		if p == n {
 			continue
 		}
-		// The new incarnation starts without knowledge of other replaced nodes: see protocol.Rejoiner.
+		// A new incarnation does not know of other replaced nodes, so announce them: see protocol.Rejoiner.
 		if p.incarnation > 0 {
 			s.after(0, item{kind: onReplaced, from: p.id, to: n.id, life: p.incarnation, sent: s.now})
 		}
@@ -62,13 +62,13 @@ func (s *Sim) Replace(id geo.NodeID) {
 	}
 }
 
-// FullyReplicated reports whether all live nodes, including new incarnations, report that the data that they store has
-// its full number of copies. The engine's replicas must be protocol.Rejoiners.
+// FullyReplicated reports whether all live nodes, including new incarnations, report full replication: the data that
+// they store has its full number of copies. The engine's replicas must be protocol.Rejoiners.
 func (s *Sim) FullyReplicated() bool {
 	return !slices.ContainsFunc(s.nodes, func(n *node) bool { return !n.dead && !n.replica.(protocol.Rejoiner).FullyReplicated() })
 }
 
-// rowsEverywhere returns the rows that every node has and no transaction writes, regardless of how the store was
+// rowsEverywhere returns the rows that every node stores and no transaction writes, regardless of how the store was
 // filled.
 func rowsEverywhere(s store.Store) (rows []initialRow) {
 	s.Each(func(k txn.Key, r store.Record) {
@@ -79,7 +79,7 @@ func rowsEverywhere(s store.Store) (rows []initialRow) {
 	return rows
 }
 
-// knows returns the incarnation of another node that this node's link leads to.
+// knows returns the incarnation of another node to which this node's link leads.
 func (n *node) knows(peer int32) uint32 {
 	if n.known == nil {
 		return 0
@@ -87,7 +87,7 @@ func (n *node) knows(peer int32) uint32 {
 	return n.known[peer]
 }
 
-// meet directs this node's link with a peer to the peer's new incarnation.
+// meet makes this node's link to a peer lead to the peer's new incarnation.
 func (n *node) meet(peer int32, incarnation uint32) {
 	if n.known == nil {
 		n.known = make([]uint32, len(n.s.nodes))

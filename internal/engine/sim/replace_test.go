@@ -12,12 +12,12 @@ import (
 	"github.com/geobench/geobench/internal/engine/sim"
 )
 
-// caller sends all other nodes its identity and their identities as it knows them, every 5 ms. It records errors in the
-// messages that it receives.
+// caller sends every other node, every 5 ms, its own incarnation and the latest incarnation of the receiver that it
+// knows. It records errors in the messages that it receives.
 type caller struct {
 	c      protocol.Config
 	others map[geo.NodeID]uint32
-	got    map[uint32]int // messages of node 0, by incarnation
+	got    map[uint32]int // number of messages from node 0, by incarnation
 	wrong  func(format string, args ...any)
 }
 
@@ -48,8 +48,9 @@ func (c *caller) FullyReplicated() bool                            { return true
 func (c *caller) Replaced(n geo.NodeID, incarnation uint32)        { c.others[n] = incarnation }
 
 // A link belongs to an incarnation. No node receives a message that was meant for its predecessor, or a message from an
-// incarnation whose successor has been announced to it. This applies to messages in flight, delayed by a cut, in a
-// queue, or waiting for a disk. New incarnations start with only the rows that every node has.
+// incarnation whose successor has already been announced to the node. This must hold for messages that are in flight,
+// delayed by a cut, in a queue, or waiting for a disk. New incarnations start with only the rows that every node
+// stores.
 func TestReplace(t *testing.T) {
 	now := map[geo.NodeID]*caller{}
 	engine := &protocol.Engine{Name: "caller", Decode: echoEngine.Decode, New: func(c protocol.Config) protocol.Replica {

@@ -1,14 +1,14 @@
 // Package sim runs a database in virtual time, as a discrete-event simulation. It runs the same replicas as real nodes
-// do, each with a simulated CPU, on a simulated network. Minutes of a database take seconds, and the same seed gives
-// the same events, byte for byte.
+// do, each with a simulated CPU, on a simulated network. Simulating minutes of a database takes seconds, and the same
+// seed gives the same events, byte for byte.
 //
-// Network. Every pair of nodes has a connection in each direction, a geo.Path over the link of their regions. Every
-// client machine has such connections to the nodes of its region. Messages are passed by pointer, but the network
+// Network. Every pair of nodes has a connection in each direction, which is a geo.Path over the link of their regions.
+// Every client machine has such connections to the nodes of its region. Messages are passed by pointer, but the network
 // charges for their Size.
 //
-// CPU. A node is a single server with a queue of messages, transactions and timers. When an item reaches the front, the
-// replica's method runs in no virtual time, and its time is charged afterwards: see Costs. The replica's messages leave
-// when that time is over.
+// CPU. A node is a single server with a queue of messages, transactions and timers. When an item reaches the front of
+// the queue, the replica's method runs in no virtual time, and the CPU is charged afterwards: see Costs. The replica's
+// messages leave when the charged time is over.
 package sim
 
 import (
@@ -30,7 +30,7 @@ import (
 // FrameBytes is the overhead in bytes of a frame that carries a single message: see package wire.
 const FrameBytes = 16
 
-// probeBytes is the size in bytes of a probe's frame, in either direction.
+// probeBytes is the size in bytes of a frame with a probe or its answer.
 const probeBytes = 32
 
 // Config describes a simulation.
@@ -42,28 +42,28 @@ type Config struct {
 	Seed       uint64
 	// Coordinators selects the nodes to which clients send their transactions.
 	Coordinators geo.Coordinators
-	// Costs are the costs of a node's CPU. The zero value is a CPU that takes no time; see DefaultCosts.
+	// Costs are the costs of operations on a node's CPU. With the zero value, operations take no time; see DefaultCosts.
 	Costs Costs
-	// ClockOffsets holds the offset of each node's clock from the simulation's clock, by NodeID. A positive offset is a
-	// clock that is ahead. It is empty for perfect clocks.
+	// ClockOffsets contains the offset of each node's clock from the simulation's clock, by NodeID. A clock with a
+	// positive offset is ahead. If empty, all clocks are perfect.
 	ClockOffsets []time.Duration
 	// ProbeEvery is the interval at which round trips between regions are measured; 0 for never.
 	ProbeEvery time.Duration
-	// Durable gives every node a log of its inputs, so that it can restart after a crash: see Restart. Stores must be
-	// filled before the first Run.
+	// Durable is set if every node keeps a log of its inputs, so that it can restart after a crash: see Restart. Stores
+	// must be filled before the first Run.
 	Durable bool
-	// Shrink is protocol.Config.Shrink.
+	// Shrink is the value of protocol.Config.Shrink.
 	Shrink uint8
-	// CheckCodec encodes and decodes every message in transit. It panics if Size is wrong or decoding fails.
+	// CheckCodec is set if every message is encoded and decoded in transit. The simulation panics if that fails.
 	CheckCodec bool
 	// Buggify, if not nil, decides when replicas take rare actions.
 	Buggify *buggify.Plan
 	// Marks, if not nil, counts the coverage marks that replicas hit.
 	Marks *coverage.Hits
-	// Check checks the invariants of replicas and their rows after every step: see Broken. It does not change the
-	// simulation, and is slow.
+	// Check is set if the invariants of replicas and their rows are checked after every step: see Broken. This does not
+	// change the simulation, and is slow.
 	Check bool
-	// Figures, if not nil, is called for metrics and abort reasons that differ from the engine's declarations: see
+	// Figures, if not nil, is called for metrics and abort reasons that contradict the engine's declarations: see
 	// protocol.FigureWatch. It does not change the simulation.
 	Figures func(error)
 	// Trace, if not nil, is called for every event on a node. It is slow.
@@ -76,14 +76,14 @@ type Sim struct {
 	now     time.Duration
 	events  eventHeap
 	items   []item
-	free    int32 // list of unused items, linked by next
+	free    int32 // first of a list of unused items, which are linked by next
 	rng     *rand.Rand
 	nodes   []*node
 	clients []*client
 
 	paths    [][]*path         // by sender and receiver, created on first use
 	all      []*path           // in the order of creation
-	links    [][]geo.Link      // by region, current values
+	links    [][]geo.Link      // current links, by region
 	cut      [][]bool          // by region
 	cutNodes map[[2]int32]bool // by sender and receiver
 	perSite  int               // nodes per region
@@ -91,14 +91,14 @@ type Sim struct {
 	requests []geo.Traffic // by region, traffic from clients
 	answers  []geo.Traffic // by region, traffic to clients
 	probes   int
-	samples  [][][]time.Duration // round-trip times by region of the sender and of the receiver
+	samples  [][][]time.Duration // round-trip times, by region of the sender and of the receiver
 	handled  uint64
 	instant  instant
 	checks   *checks            // nil without Config.Check
-	readings []protocol.Reading // buffer for the readings of a node
+	readings []protocol.Reading // buffer for a node's readings
 }
 
-// path is a direction of a connection, with the frames that wait for a cut to heal.
+// path is one direction of a connection, with the frames that wait for a cut to heal.
 type path struct {
 	*geo.Path
 	from, to int32 // nodes
@@ -138,7 +138,7 @@ func New(c Config) *Sim {
 			store:   c.Engine.MakeStore(),
 			buggify: c.Buggify.Node(geo.NodeID(id)),
 			waiting: map[txn.ID]int32{},
-			// There is no lower bound for the clock until SetClock sets one.
+			// The clock has no lower bound until SetClock sets one.
 			least:   math.MinInt64,
 			durable: durable{orphans: map[txn.ID]bool{}},
 			core:    idleCore,
@@ -161,7 +161,7 @@ func New(c Config) *Sim {
 	return s
 }
 
-// AddClient adds a client machine in a region. The client starts with the next Run.
+// AddClient adds a client machine in a region. The client starts when Run is called next.
 func (s *Sim) AddClient(region geo.Region, make func(protocol.ClientEnv) protocol.Client) {
 	c := &client{s: s, id: int32(len(s.clients)), region: region, links: newClientLinks(s, region)}
 	c.client = make(c)
@@ -178,7 +178,7 @@ func (s *Sim) Store(n geo.NodeID) store.Store { return s.nodes[n].store }
 // At calls f at virtual time t, or now if t has passed. f runs after events that are already scheduled for that
 // instant.
 func (s *Sim) At(t time.Duration, f func()) {
-	// An event must not be in the past.
+	// Do not schedule an event in the past.
 	s.push(max(t, s.now), item{kind: onControl, control: f})
 }
 
@@ -194,7 +194,7 @@ func (s *Sim) Run(t time.Duration) {
 			s.readFigures(s.nodes[s.handled/figureEvents%uint64(len(s.nodes))])
 		}
 	}
-	// Time also passes without events.
+	// Time also passes if there are no events.
 	s.now = max(s.now, t)
 	if s.c.Figures != nil {
 		for _, n := range s.nodes {
@@ -215,7 +215,7 @@ func (s *Sim) setCut(a, b geo.Region, cut bool) {
 	for _, p := range s.all {
 		from, to := t.RegionOf(geo.NodeID(p.from)), t.RegionOf(geo.NodeID(p.to))
 		if from == a && to == b || from == b && to == a {
-			// Let recut decide: Cut and CutNodes may both require that the path is cut.
+			// Let recut decide, because Cut and CutNodes may both require that the path is cut.
 			s.recut(p)
 		}
 	}
@@ -230,13 +230,13 @@ func (s *Sim) CutNodes(from, to geo.NodeID, cut bool) {
 	} else {
 		delete(s.cutNodes, k)
 	}
-	// A path that does not exist yet checks cutNodes when it is created.
+	// A path that does not exist yet will check cutNodes when it is created.
 	if s.paths[from] != nil && s.paths[from][to] != nil {
 		s.recut(s.paths[from][to])
 	}
 }
 
-// isCut reports whether Cut or CutNodes requires that the connection from a node to another is cut.
+// isCut reports whether Cut or CutNodes requires that the connection from node from to node to is cut.
 func (s *Sim) isCut(from, to int32) bool {
 	t := s.c.Topology
 	return s.cut[t.RegionOf(geo.NodeID(from))][t.RegionOf(geo.NodeID(to))] || s.cutNodes[[2]int32{from, to}]
@@ -251,7 +251,7 @@ func (s *Sim) recut(p *path) {
 }
 
 // SetLinks changes the links between regions for all messages sent from now on: see geo.Path.Change. Replicas are not
-// notified: their topology remains the declared topology. Clients' connections keep their links.
+// notified; for them, the declared topology remains valid. Clients' connections keep their links.
 func (s *Sim) SetLinks(links [][]geo.Link) {
 	s.links = links
 	for _, p := range s.all {
@@ -264,20 +264,20 @@ func (s *Sim) link(from, to int32) *geo.Link {
 	return &s.links[t.RegionOf(geo.NodeID(from))][t.RegionOf(geo.NodeID(to))]
 }
 
-// Slow makes everything on a node's CPU take percent of its normal time; 100 is normal.
+// Slow changes the speed of a node's CPU: all operations take percent of their normal time, so 100 is normal.
 func (s *Sim) Slow(id geo.NodeID, percent int64) { s.nodes[id].slow = percent - 100 }
 
-// HoldOutput delays the outputs of a share of a node's steps, in percent, by d, as a log with group writes does. The
-// outputs of later steps wait for the delayed outputs, but the CPU does not wait.
+// HoldOutput delays the outputs of a percentage of a node's steps by d, as a log with group writes does. The outputs of
+// later steps wait for the delayed outputs, but the CPU does not wait.
 func (s *Sim) HoldOutput(id geo.NodeID, d time.Duration, percent int64) {
 	s.nodes[id].hold, s.nodes[id].holdShare = d, percent
 }
 
-// SetClock sets the offset of a node's clock from the simulation's clock; a positive offset is ahead. A clock never
-// goes backwards: if it is set back, it stands still until the simulation has caught up.
+// SetClock sets the offset of a node's clock from the simulation's clock; a clock with a positive offset is ahead. A
+// clock never goes backwards: if it is set back, it stands still until the simulation has caught up.
 func (s *Sim) SetClock(id geo.NodeID, offset time.Duration) {
 	n := s.nodes[id]
-	// The clock must not run backward: Now returns at least this time.
+	// From now on, Now returns at least this time, so that the clock does not go backwards.
 	n.least = n.Now()
 	n.offset = offset
 }
@@ -285,8 +285,9 @@ func (s *Sim) SetClock(id geo.NodeID, offset time.Duration) {
 // NodeNow returns the time on a node's clock.
 func (s *Sim) NodeNow(id geo.NodeID) time.Duration { return s.nodes[id].Now() }
 
-// Crash stops a node, permanently unless Restart restarts it. Messages to the node are lost, and so are the node's
-// messages that a cut delays. Clients that wait for the node get Unknown, and later clients get Refused.
+// Crash stops a node, permanently unless Restart or Replace is called. Messages to the node are lost, and so are
+// messages of the node that a cut delays. Clients that wait for the node receive Unknown; later clients receive
+// Refused.
 func (s *Sim) Crash(id geo.NodeID) {
 	n := s.nodes[id]
 	if n.dead {
@@ -302,7 +303,7 @@ func (s *Sim) Crash(id geo.NodeID) {
 		if p.to == n.id {
 			p.down = s.c.Durable
 		}
-		// Held frames are in the memory of their sender, so they are lost with it.
+		// Held frames are in the memory of their sender, so a crash of the sender loses them.
 		if p.from == n.id {
 			for _, h := range p.held {
 				s.release(h.item)
@@ -314,13 +315,13 @@ func (s *Sim) Crash(id geo.NodeID) {
 	for id := range n.waiting {
 		ids = append(ids, id)
 	}
-	// Map order is random, and events of an instant happen in the order in which they are scheduled.
+	// Sort, because map order is random, and events at an instant happen in the order in which they are scheduled.
 	slices.Sort(ids)
 	// A client notices the broken connection one hop later.
 	hop := s.c.Topology.Link(id, id).Delay
 	for _, id := range ids {
 		s.after(hop, item{kind: onOutcome, to: n.waiting[id], outcome: txn.Outcome{ID: id, Status: txn.Unknown, Cause: txn.CauseNode, Reason: "node-lost"}})
-		// The replay may answer these transactions again, after the clients have already got Unknown.
+		// The clients have received Unknown. A replay may answer these transactions again; that answer must be dropped.
 		if s.c.Durable {
 			n.orphans[id] = true
 		}
@@ -340,7 +341,7 @@ func (s *Sim) Pending() int {
 	return sum
 }
 
-// Operations returns the number of row operations of all nodes so far.
+// Operations returns the number of row operations so far, over all nodes.
 func (s *Sim) Operations() (n uint64) {
 	for id := range s.nodes {
 		n += s.Node(geo.NodeID(id)).Ops
@@ -355,7 +356,7 @@ func (s *Sim) Underway(t time.Duration) bool {
 			return true
 		}
 	}
-	for _, n := range s.nodes { // outputs count as sent at the end of their step, even while they are delayed
+	for _, n := range s.nodes { // outputs count as sent at the end of their step, even if they are delayed
 		if !n.dead && n.held.Len() > 0 && n.held.Front() < t {
 			return true
 		}
@@ -371,11 +372,12 @@ func (s *Sim) Underway(t time.Duration) bool {
 // Events returns the number of events so far.
 func (s *Sim) Events() uint64 { return s.handled }
 
-// NodeStats is the load of a node so far.
+// NodeStats contains statistics of a node since the start.
 type NodeStats struct {
-	// Busy is the CPU time used, plus the time of the second core (protocol.Env.Offload).
+	// Busy is the CPU time used, including the time of the second core (protocol.Env.Offload).
 	Busy time.Duration
-	// Handled counts messages, transactions and timers; Ops counts the key operations of the node's store.
+	// Handled is the number of messages, transactions and timers handled. Ops is the number of key operations on the
+	// node's store.
 	Handled int64
 	Ops     uint64
 	// Queued is the number of items that currently wait for the CPU.
@@ -387,7 +389,7 @@ type NodeStats struct {
 	Lags bool
 }
 
-// Node returns the load of a node.
+// Node returns the statistics of a node.
 func (s *Sim) Node(id geo.NodeID) NodeStats {
 	n := s.nodes[id]
 	return NodeStats{Busy: n.busyFor, Handled: n.handled, Ops: n.store.Ops(), Queued: n.queued,
@@ -405,8 +407,8 @@ func (s *Sim) Roles(id geo.NodeID) []string {
 // Readings returns the metrics of a node's replica.
 func (s *Sim) Readings(id geo.NodeID) []protocol.Reading { return s.nodes[id].replica.Readings(nil) }
 
-// Traffic returns the traffic from the nodes of a region to the nodes of the same or another region, without probes and
-// clients.
+// Traffic returns the traffic from the nodes of one region to the nodes of the same or another region, without probes
+// and clients.
 func (s *Sim) Traffic(from, to geo.Region) geo.Traffic { return s.traffic[from][to] }
 
 // ClientTraffic returns the traffic from and to the clients of a region.
@@ -420,8 +422,8 @@ type RTT struct {
 	P50, P99 time.Duration
 }
 
-// RTT returns the round-trip time from a to b that the probes have measured so far. A measurement inside a region needs
-// two nodes.
+// RTT returns the round-trip time from a to b, as measured by the probes so far. For a measurement inside a region, the
+// region must have two nodes.
 func (s *Sim) RTT(a, b geo.Region) RTT {
 	sorted := slices.Clone(s.samples[a][b])
 	slices.Sort(sorted)
@@ -460,15 +462,15 @@ const (
 	onReplaced
 )
 
-// item is the content of an event. Items are reused and linked by index, so that events need no allocation.
+// item is the content of an event. Items are linked by index and reused, so that events need no allocation.
 type item struct {
 	kind uint8
 	to   int32 // node or client
 	from int32
 	size int32
-	next int32 // in a node's queue or the free list
-	// life identifies the owner of the item: a life of the node. With Config.Durable, a message belongs to a
-	// connection, and otherwise to an incarnation of the receiver. For onReplaced, life is the new incarnation.
+	next int32 // next item in a node's queue or in the list of unused items
+	// life identifies the life of the node to which the item belongs. A message belongs to a connection with
+	// Config.Durable, and otherwise to an incarnation of the receiver. For onReplaced, life is the new incarnation.
 	life    uint32
 	msg     protocol.Message
 	t       *txn.Transaction
@@ -515,7 +517,7 @@ func (s *Sim) dispatch(i int32) {
 	case onIdle:
 		n, life := s.nodes[it.to], it.life
 		s.release(i)
-		// The step belongs to an earlier life, whose outputs were lost in the crash.
+		// If the step belongs to an earlier life, its outputs were lost in the crash.
 		if life == n.life {
 			n.idle()
 		}
@@ -551,7 +553,7 @@ func (s *Sim) dispatch(i int32) {
 		if p.Silent(s.now) {
 			return // cut again; the next Heal schedules another event
 		}
-		// Empty p.held first, or transmit would hold every frame again.
+		// Empty p.held first, because transmit would otherwise hold every frame again.
 		held := p.held
 		p.held = nil
 		for _, h := range held {
@@ -587,7 +589,7 @@ func (s *Sim) path(from, to int32) *path {
 func (s *Sim) transmit(from, to, i int32, size int) {
 	p := s.path(from, to)
 	if len(p.held) > 0 {
-		// The path may be open again at this instant, but the delayed frames go first.
+		// The path may just have opened again at this instant, but frames that were held go first.
 		p.held = append(p.held, heldFrame{i, int32(size)})
 		return
 	}
@@ -611,7 +613,7 @@ func (s *Sim) datagram(it item) {
 	}
 }
 
-// probe sends a ping between every pair of regions. The nodes of a region take turns.
+// probe sends a ping between every pair of regions. The nodes of a region alternate.
 func (s *Sim) probe() {
 	regions := len(s.c.Topology.Regions)
 	for a := range regions {
@@ -622,7 +624,7 @@ func (s *Sim) probe() {
 				if s.perSite == 1 {
 					continue
 				}
-				// A node cannot probe itself.
+				// A node cannot probe itself, so choose the next node.
 				to = int32(b*s.perSite + (s.probes+1)%s.perSite)
 			}
 			if !s.nodes[from].dead && !s.nodes[to].dead {
@@ -634,7 +636,7 @@ func (s *Sim) probe() {
 	s.after(s.c.ProbeEvery, item{kind: onProbe})
 }
 
-// checkCodec returns m as a receiver would decode it.
+// checkCodec encodes and decodes m, and returns the message as a receiver would decode it.
 func (s *Sim) checkCodec(m protocol.Message) protocol.Message {
 	body := m.AppendTo(nil)
 	if len(body) != m.Size() {
@@ -644,11 +646,11 @@ func (s *Sim) checkCodec(m protocol.Message) protocol.Message {
 	if err != nil {
 		panic(fmt.Sprintf("sim: %T is refused by Decode: %v", m, err))
 	}
-	// The receiver gets the decoded message, so it shares no memory with the sender.
+	// Return the decoded message, so that the receiver shares no memory with the sender.
 	return out
 }
 
-// client is a client machine. Its handlers take no time, and it has a connection to every node of its region.
+// client is a client machine. Its handlers take no time, and it is connected to every node of its region.
 type client struct {
 	s      *Sim
 	id     int32
@@ -682,7 +684,7 @@ func (c *client) Submit(t *txn.Transaction) {
 	id := s.c.Topology.Coordinator(c.region, t, s.c.Coordinators)
 	n := s.nodes[id]
 	if n.dead {
-		// A refused connection takes a round trip.
+		// The refusal of a connection takes a round trip.
 		rtt := s.c.Topology.RTT(c.region, c.region)
 		s.after(rtt, item{kind: onOutcome, to: c.id, outcome: txn.Outcome{ID: t.ID, Status: txn.Refused, Cause: txn.CauseNode, Reason: "no-connection"}})
 		return

@@ -18,7 +18,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/sim"
 )
 
-// echo is a protocol without consistency: the first region executes and answers; other regions forward to it.
+// echo is a protocol without consistency: the first region executes transactions and answers them, and all other
+// regions forward transactions to it.
 type echo struct {
 	c       protocol.Config
 	pending int
@@ -41,7 +42,7 @@ func (e *echo) Submit(t *txn.Transaction) {
 		e.c.Env.After(0, protocol.Timer{Arg: uint64(t.ID)})
 		return
 	}
-	body := make([]byte, 984) // 1000 bytes with its frame
+	body := make([]byte, 984) // 1000 bytes including the frame
 	for i := range 8 {
 		body[i] = byte(t.ID >> (8 * i))
 	}
@@ -76,7 +77,7 @@ var echoEngine = &protocol.Engine{
 
 func read(*rand.Rand) string { return "r0" }
 
-// An unloaded round trip takes exactly the sum of its delays and CPU times.
+// Without load, a round trip takes exactly the sum of its delays and CPU times.
 func TestTimes(t *testing.T) {
 	costs := sim.Costs{Message: 10 * time.Microsecond, Kilobyte: 100 * time.Microsecond, Key: time.Microsecond}
 	const hop = 400 * time.Microsecond // client to node and back
@@ -89,10 +90,10 @@ func TestTimes(t *testing.T) {
 	}{
 		"free CPU, local":  {0, sim.Costs{}, hop},
 		"free CPU, remote": {1, sim.Costs{}, hop + 100*time.Millisecond},
-		// A submission with one key operation takes one step, and a timer with an answer takes another.
+		// The submission, with one key operation, is one step. The timer, with the answer, is another.
 		"local": {0, costs, hop + (10*time.Microsecond + request + time.Microsecond) + (20*time.Microsecond + answer)},
 		// The node of the client handles a submission of 20 bytes and sends a message of 1000 bytes. The first region
-		// receives it and sends a message of 24 bytes. The client's node receives that message and sends an answer.
+		// receives this message and sends a message of 24 bytes. The client's node receives that message and sends an answer.
 		"remote": {1, costs, hop + 100*time.Millisecond + (20*time.Microsecond + request + 100*time.Microsecond) +
 			(20*time.Microsecond + 102400*time.Nanosecond) + (20*time.Microsecond + 2400*time.Nanosecond + answer)},
 	} {
@@ -110,7 +111,8 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// A node is a single server: 100 clients in closed loops get the throughput of a single core, and wait for each other.
+// A node is a single server: 100 clients in closed loops achieve the throughput of a single core, and wait for each
+// other.
 func TestSaturation(t *testing.T) {
 	s := sim.New(sim.Config{
 		Topology: simload.TwoRegions(1), Engine: echoEngine, Procedures: simload.Procedures,
@@ -130,7 +132,7 @@ func TestSaturation(t *testing.T) {
 	}
 }
 
-// A CPU limit below a core makes the CPU slower; a higher limit does not make it faster.
+// A CPU limit of less than a core makes the CPU slower, but a limit of more than a core does not make it faster.
 func TestCostsOn(t *testing.T) {
 	c := sim.Costs{Message: 2 * time.Microsecond, Kilobyte: time.Microsecond, Key: 300 * time.Nanosecond}
 	for milliCPU, want := range map[int64]sim.Costs{
@@ -162,7 +164,7 @@ func TestTraffic(t *testing.T) {
 	}
 }
 
-// Probes measure the declared round trip, with or without jitter.
+// Probes measure the declared round trip, both with and without jitter.
 func TestProbes(t *testing.T) {
 	topology := simload.ThreeRegions(2)
 	for a, row := range topology.Links {
@@ -189,8 +191,8 @@ func TestProbes(t *testing.T) {
 	}
 }
 
-// Probes measure the network without the effect of losses on a busy connection, where every lost segment delays all
-// later segments.
+// Probes measure the network itself. They are not affected by losses on a busy connection, where every lost segment
+// delays all later segments.
 func TestProbesOfLossyLinks(t *testing.T) {
 	const loss = 50_000
 	topology := simload.TwoRegions(2)
@@ -212,7 +214,8 @@ func TestProbesOfLossyLinks(t *testing.T) {
 			if got.P50 != want || got.P99 != want {
 				t.Errorf("%v to %v: %+v, declared %v", a, b, got, want)
 			}
-			// 3000 probes are sent, and 9.75% are lost in one of the directions. The tolerance is four standard deviations.
+			// 3000 probes are sent, and 9.75% of them are lost in one direction or the other. The tolerance is four standard
+			// deviations.
 			if lost := 3000 - got.Samples; lost < 292-65 || lost > 292+65 {
 				t.Errorf("%v to %v: %d of 3000 probes are lost", a, b, lost)
 			}
@@ -244,9 +247,9 @@ func (k *ticker) Receive(_ geo.NodeID, m protocol.Message) {
 func (k *ticker) Pending() int                                     { return 0 }
 func (k *ticker) Readings(d []protocol.Reading) []protocol.Reading { return d }
 
-// A message sent at the very instant at which a healed connection reopens arrives after the waiting messages. The
-// message of 60 ms is the first that the cut delays. Its retransmission happens 200 ms later, when another message is
-// sent.
+// If a message is sent at the very instant at which a healed connection reopens, it arrives after the messages that
+// were waiting. The message sent at 60 ms is the first that the cut delays. It is retransmitted 200 ms later, at the
+// instant at which another message is sent.
 func TestHealKeepsTheOrder(t *testing.T) {
 	var got []byte
 	engine := &protocol.Engine{Name: "ticker", New: func(c protocol.Config) protocol.Replica { return &ticker{c: c, got: &got} }}
@@ -260,7 +263,7 @@ func TestHealKeepsTheOrder(t *testing.T) {
 	}
 }
 
-// Messages on a cut connection wait for the heal and the next retransmission. All other messages are unaffected.
+// Messages on a cut connection wait until the connection heals and retransmits. All other messages are unaffected.
 func TestCut(t *testing.T) {
 	s := sim.New(sim.Config{Topology: simload.TwoRegions(1), Engine: echoEngine, Procedures: simload.Procedures})
 	near := simload.Add(s, 0, 1, simload.Load{Clients: 1, Next: read, Until: 10 * time.Second})
@@ -312,7 +315,7 @@ func TestClockOffsets(t *testing.T) {
 	}
 }
 
-// Nodes with different clocks still agree on epochs, and the fastest clock sets the pace.
+// Nodes with different clocks still agree on epochs; the fastest clock determines their pace.
 func TestEpochsFollowTheFastestClock(t *testing.T) {
 	p, _ := calvin.Engine.Resolve(map[string]string{"ordering": "epochs"})
 	topology := simload.TwoRegions(1)
@@ -336,7 +339,8 @@ func TestEpochsFollowTheFastestClock(t *testing.T) {
 	}
 }
 
-// BenchmarkSimulator simulates the quickstart: 2 regions x 2 partitions, 100 ms, 100 clients per region, 40 s.
+// BenchmarkSimulator simulates the quickstart: 2 regions x 2 partitions, a round trip of 100 ms, 100 clients per
+// region, 40 s.
 func BenchmarkSimulator(b *testing.B) { benchmark(b, 100, 40*time.Second) }
 
 // BenchmarkManyClients simulates 100,000 clients per region for a second.
@@ -363,8 +367,8 @@ func benchmark(b *testing.B, clients int, length time.Duration) {
 	}
 }
 
-// durable runs transfers in Calvin while nodes crash and restart, and returns the simulation, its trace and the
-// clients. If crashed is not nil, it is called after each crash.
+// durable runs transfers in Calvin while nodes crash and restart. It returns the simulation, its trace and the clients.
+// If crashed is not nil, it is called after each crash.
 func durable(t *testing.T, offsets []time.Duration, costs sim.Costs, crashed func(*sim.Sim, geo.NodeID)) (*sim.Sim, []string, []*simload.Clients) {
 	t.Helper()
 	p, _ := calvin.Engine.Resolve(map[string]string{"ordering": "consensus"})
@@ -397,8 +401,8 @@ func durable(t *testing.T, offsets []time.Duration, costs sim.Costs, crashed fun
 	}
 	at(500*time.Millisecond, crash, 3)
 	at(900*time.Millisecond, s.Restart, 3)
-	at(950*time.Millisecond, crash, 3) // before its links work again
-	at(time.Second, crash, 0, 1)       // the leader's region
+	at(950*time.Millisecond, crash, 3) // before the node's links work again
+	at(time.Second, crash, 0, 1)       // region of the leader
 	at(1200*time.Millisecond, s.Restart, 3)
 	s.At(1300*time.Millisecond, func() { s.Cut(0, 1) })
 	at(1400*time.Millisecond, s.Restart, 0, 1)
@@ -409,7 +413,7 @@ func durable(t *testing.T, offsets []time.Duration, costs sim.Costs, crashed fun
 	return s, trace, loads
 }
 
-// Nodes that crash and restart from their logs lose nothing. Acknowledged transactions are committed, and the copies
+// Nodes that crash and restart from their logs lose nothing: acknowledged transactions are committed, and the copies
 // are equal and complete. Only clients of a crashed node do not know the outcomes of their transactions.
 func TestRestart(t *testing.T) {
 	lost := 0
@@ -463,7 +467,8 @@ func TestRestartIsReproducible(t *testing.T) {
 	}
 }
 
-// A node that loses synced inputs has sent messages that its replay does not produce. The simulation detects this.
+// If a node loses synced inputs, it has already sent messages that its replay does not produce. The simulation detects
+// this.
 func TestLosingWhatWasSynced(t *testing.T) {
 	defer func() {
 		if p := recover(); p == nil || !strings.Contains(fmt.Sprint(p), "other messages than the node did") {
@@ -495,8 +500,8 @@ func TestRestartNoticesChance(t *testing.T) {
 	s.Run(time.Second)
 }
 
-// A version that a node has lost with its disk does not count: its transaction may be aborted. A version that still
-// exists counts.
+// If a node has lost a version with its disk, the version does not count, so its transaction may be aborted. A version
+// that still exists counts.
 func TestLostVersionsAreNoVersions(t *testing.T) {
 	for name, tc := range map[string]struct {
 		keep int
@@ -527,8 +532,8 @@ func TestLostVersionsAreNoVersions(t *testing.T) {
 	}
 }
 
-// fickle forwards transactions to the first node, which writes a row in the first second and nothing later. A node that
-// has forwarded a transaction answers after five seconds that it is aborted.
+// fickle forwards transactions to the first node, which writes a row for each transaction in the first second and
+// nothing later. A node that has forwarded a transaction answers after five seconds that the transaction is aborted.
 type fickle struct {
 	moody
 	id txn.ID
@@ -552,8 +557,8 @@ func (f *fickle) Fire(protocol.Timer) {
 	f.c.Env.Reply(txn.Outcome{ID: f.id, Status: txn.Aborted, Cause: txn.CauseConflict, Reason: "fickle"})
 }
 
-// A message to a node that was down is in flight once the node has restarted, while the two nodes are not yet
-// connected. No message to a node that is down is in flight.
+// A message to a node that was down counts as in flight once the node has restarted, even before the two nodes are
+// connected again. No message to a node that is down counts as in flight.
 func TestUnderwayToRestartedNode(t *testing.T) {
 	e := &protocol.Engine{Name: "calm", New: func(c protocol.Config) protocol.Replica { return &moody{c: c, mood: 1} },
 		Decode: func(kind uint8, body []byte, _ *txn.Registry) (protocol.Message, error) {
@@ -573,8 +578,8 @@ func TestUnderwayToRestartedNode(t *testing.T) {
 	}
 }
 
-// moody is a replica with a number that differs in each process. It sends this number to the first node, so a replay
-// sends other messages than the original run.
+// moody is a replica with a number that is different in each process. It sends this number to the first node, so a
+// replay sends different messages than the original run.
 type moody struct {
 	c    protocol.Config
 	mood byte

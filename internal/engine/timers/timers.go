@@ -1,4 +1,4 @@
-// Package timers stores the timers of a state machine that a driver runs in real time: a replica, or the clients of a
+// Package timers stores the timers of a state machine in real time. The state machine is a replica, or the clients of a
 // worker.
 package timers
 
@@ -8,8 +8,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Queue returns timers in the order of their times, and timers of the same time in the order in which they were set.
-// The zero value is an empty queue. It is a binary heap, and not safe for concurrent use.
+// Queue returns timers in the order of their times; timers with the same time are in the order in which they were set.
+// The zero value is an empty queue. Queue is a binary heap, and not safe for concurrent use.
 type Queue struct {
 	items []item
 	count uint64
@@ -33,7 +33,7 @@ func (q *Queue) Next() (at time.Duration, ok bool) {
 	return q.items[0].at, true
 }
 
-// Push adds a timer that fires at a time on the driver's clock.
+// Push adds a timer that fires at the time at on the driver's clock.
 func (q *Queue) Push(at time.Duration, t protocol.Timer) {
 	q.items = append(q.items, item{at, q.count, t})
 	q.count++
@@ -47,7 +47,7 @@ func (q *Queue) Push(at time.Duration, t protocol.Timer) {
 	}
 }
 
-// PopDue removes and returns the first timer if it fires at or before now.
+// PopDue removes and returns the first timer if its time is not later than now.
 func (q *Queue) PopDue(now time.Duration) (protocol.Timer, bool) {
 	if len(q.items) == 0 || q.items[0].at > now {
 		return protocol.Timer{}, false

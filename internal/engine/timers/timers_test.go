@@ -10,8 +10,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Timers are returned in time order, timers of the same time in the order in which they were set, and none before its
-// time.
+// Timers are returned in the order of their times, and none before its time. Timers with the same time are returned in
+// the order in which they were set.
 func TestQueueKeepsOrder(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 1))

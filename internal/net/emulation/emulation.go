@@ -25,7 +25,7 @@ type Link struct {
 	// LossCorrelationPercent is the correlation between the loss of a packet and the loss of the previous packet, from 0
 	// (independent) to 100.
 	LossCorrelationPercent int32
-	// Cut is set if the link loses every packet.
+	// Cut is set if the link loses all packets.
 	Cut bool
 }
 
@@ -35,37 +35,37 @@ func (l Link) Plain() bool { return l == Link{} }
 // Pod is a pod that is part of a network.
 type Pod struct {
 	Name string
-	// UID distinguishes a pod from a replacement with the same name.
+	// UID distinguishes the pod from a replacement with the same name.
 	UID    string
 	Region string
 	// Node is the Kubernetes node that the pod runs on.
 	Node string
-	// IPs are the pod's addresses; empty before it runs.
+	// IPs are the pod's addresses; empty until the pod runs.
 	IPs []string
 	// Running is set while the pod's containers run.
 	Running bool
-	// Since is the time at which the pod's current containers started.
+	// Since is the time at which the pod's running containers started.
 	Since time.Time
-	// Generation is the last network generation sent to the pod, for backends that notify pods.
+	// Generation is the generation of the network of which the pod was last notified. Some backends do not use it.
 	Generation int64
 }
 
 // Network is the network that a backend must establish.
 type Network struct {
 	Namespace string
-	// Database is the name of the GeoDatabase and UID the object's UID, from which the names of cluster-wide objects are
+	// Database is the name of the GeoDatabase. UID is the object's UID, from which the names of cluster-wide objects are
 	// derived.
 	Database string
 	UID      string
 	// Regions lists the regions in the order of the database. Links[a][b] is the link from region a to region b.
 	Regions []string
 	Links   [][]Link
-	// Pods lists the nodes and load generators that currently exist, in any order.
+	// Pods lists the database's nodes and the load generators that currently exist, in any order.
 	Pods []Pod
-	// Cuts lists the cuts between sets of pods, in addition to the links that are cut.
+	// Cuts lists the cuts between sets of pods, apart from links that are cut.
 	Cuts []Cut
-	// Phases are scheduled changes of the network. Only backends whose pods follow the schedule by themselves use Phases;
-	// for other backends, Links and Cuts contain the current state.
+	// Phases are scheduled changes of the network. They are used only by backends whose pods follow the schedule on their
+	// own. For all other backends, Links and Cuts contain the current state.
 	Phases []Phase
 }
 
@@ -79,7 +79,7 @@ type Phase struct {
 // Cut is the loss of every packet from one set of pods to another. Both sets contain pod names.
 type Cut struct {
 	From, To []string
-	// By is the name of the fault, or empty if the cut is part of a severed link.
+	// By is the name of the fault; empty if the cut is part of a severed link.
 	By string
 }
 
@@ -89,7 +89,7 @@ func NewNetwork(namespace, database, uid string, t *geo.Topology) *Network {
 	for _, row := range t.Links {
 		var links []Link
 		for _, l := range row {
-			// The kernel controls the congestion of connections that are delayed outside the process.
+			// Outside the process, the kernels of the pods do the congestion control of delayed connections.
 			l.Congestion = geo.CongestionOpen
 			links = append(links, Link{Link: l})
 		}
@@ -116,7 +116,8 @@ type State struct {
 	Injected bool
 	// Reason and Message form a Kubernetes condition: a CamelCase word and a sentence.
 	Reason, Message string
-	// Missing holds the UIDs of pods whose links are not established yet. Measurements are invalid while such a pod runs.
+	// Missing contains the UIDs of pods whose links are not established yet. While such a pod runs, measurements are
+	// invalid.
 	Missing map[string]bool
 }
 
@@ -127,12 +128,12 @@ type Backend interface {
 	// Check returns an error if the backend cannot emulate the network. The error names the field and suggests an
 	// alternative.
 	Check(n *Network) error
-	// Prepare changes the pod template of a region. It must be deterministic.
+	// Prepare changes the pod template of a region. The result must be deterministic.
 	Prepare(n *Network, region string, pod *corev1.PodSpec)
 	Ensure(ctx context.Context, n *Network) error
 	Observe(ctx context.Context, n *Network) (State, error)
-	// Release removes everything that the backend has created for the database, and reports done once nothing is left. A
-	// *StuckError names something that cannot be removed.
+	// Release removes everything that the backend has created for the database. It sets done once nothing is left. A
+	// *StuckError names an object that cannot be removed.
 	Release(ctx context.Context, n *Network) (done bool, err error)
 }
 
@@ -197,7 +198,7 @@ type None struct {
 // Name returns EmulationNone.
 func (None) Name() v1alpha1.Emulation { return v1alpha1.EmulationNone }
 
-// Check accepts every network: package rtt measures whether the real network is as declared.
+// Check accepts every network, because package rtt measures whether the real network is as declared.
 func (None) Check(*Network) error { return nil }
 
 // Prepare does nothing.
@@ -206,7 +207,7 @@ func (None) Prepare(*Network, string, *corev1.PodSpec) {}
 // Ensure does nothing.
 func (None) Ensure(context.Context, *Network) error { return nil }
 
-// Observe reports the network as injected, with a message that states that there is no emulation.
+// Observe reports the network as injected, with a message that nothing is emulated.
 func (b None) Observe(context.Context, *Network) (State, error) {
 	return State{Injected: true, Reason: "NotInjected", Message: "nothing is injected: " + b.Why}, nil
 }

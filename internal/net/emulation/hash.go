@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// Hash returns twelve hexadecimal digits that identify the parts.
+// Hash returns twelve hexadecimal digits that identify the given parts.
 func Hash(parts ...string) string {
 	h := sha256.New()
 	for _, p := range parts {

@@ -28,18 +28,18 @@ import (
 const (
 	// SidecarName is the name of the sidecar container and of its volume.
 	SidecarName = "geobench-wan"
-	// SidecarPort is the name of the sidecar's metrics port. SidecarAdminPort is the name of its administration port,
+	// SidecarPort is the name of the sidecar's metrics port. SidecarAdminPort is the name of the administration port,
 	// which only the operator uses.
 	SidecarPort      = "wan"
 	SidecarAdminPort = "wan-admin"
-	// sidecarCredentials is the name of the volume with the credentials that only the sidecar uses.
+	// sidecarCredentials is the name of the volume with the credentials for the sidecar, which no other container uses.
 	sidecarCredentials = SidecarName + "-credentials"
 	// sidecarFolder is the folder where the sidecar finds its configuration.
 	sidecarFolder = "/etc/geobench/wan"
-	// annotationGeneration is the annotation of a ConfigMap that counts its changes. On a pod, a change of the annotation
+	// annotationGeneration is an annotation that counts the changes of a ConfigMap. On a pod, a change of this annotation
 	// makes kubelet refresh the mounted file immediately.
 	annotationGeneration = "geobench.dev/network-generation"
-	// commonKey is the file for pods without a separate file: the load generators.
+	// commonKey is the file for pods that have no file of their own: the load generators.
 	commonKey = "config.json"
 )
 
@@ -47,32 +47,31 @@ const (
 type Sidecars interface {
 	// Status returns the status of the sidecar at host:port.
 	Status(ctx context.Context, addr string) (*wan.Status, error)
-	// Log returns the log of the sidecar at host:port. The sidecar's clock is ahead of the caller's clock by ahead, with
-	// an error of at most within.
+	// Log returns the log of the sidecar at host:port. The sidecar's clock is ahead of the caller's clock by the duration
+	// ahead, with an error of at most within.
 	Log(ctx context.Context, addr string) (log *wan.Log, ahead, within time.Duration, err error)
 }
 
-// Sidecar is the backend that runs `geobench wan` next to the program of each pod, in the pod's network namespace. All
-// that the backend requires of a cluster is the capability NET_ADMIN for that container; the kernel need not support
-// netem.
+// Sidecar is the backend that runs `geobench wan` alongside the program of each pod, in the pod's network namespace. It
+// requires only that the cluster grants the capability NET_ADMIN to that container; the kernel need not support netem.
 //
 // A sidecar delays the packets that its pod receives. For each region, a ConfigMap therefore describes the links from
 // the other pods to the region's pods. Peers are identified by host names, which sidecars look up every second, so pods
-// may start and stop without a new configuration. Faults are phases of the configuration, which the sidecars follow by
+// may start and stop without a new configuration. Faults are phases of the configuration, which the sidecars follow on
 // their own clocks.
 type Sidecar struct {
 	Cluster  Cluster
 	Sidecars Sidecars
 	// Image is the container image with the geobench binary.
 	Image string
-	// Credentials is a volume in the pod's namespace with the credentials by which the sidecars authenticate the operator.
+	// Credentials is a volume in the pod's namespace with the credentials that sidecars use to authenticate the operator.
 	// Prepare replaces the volume's name.
 	Credentials corev1.Volume
 	// ConfigName returns the name of a region's ConfigMap.
 	ConfigName func(n *Network, region string) string
 	// Hosts returns the hosts of a region's nodes, by pod name, and the host name that resolves to the region's load
-	// generators. A pod with a separate Service has the Service as its second host. Replies to a client of the
-	// Service carry the Service's address, not the pod's.
+	// generators. If a pod has its own Service, the Service is the pod's second host, because replies to a client of the
+	// Service carry the Service's address.
 	Hosts func(n *Network, region string) (nodes map[string][]string, generators string)
 	// Labels returns the labels of the ConfigMaps.
 	Labels func(n *Network) map[string]string
@@ -107,7 +106,7 @@ func (s *Sidecar) Check(n *Network) error {
 			sizes = append(sizes, len(file))
 		}
 		slices.Sort(sizes)
-		size, fit := 0, 0 // = fit counts from the longest file, so that any fit files fit
+		size, fit := 0, 0 // fit is the number of files that fit even if they are the longest ones
 		for _, bytes := range slices.Backward(sizes) {
 			if size += bytes; size <= corev1.MaxSecretSize { // also the limit of a ConfigMap
 				fit++
@@ -135,8 +134,8 @@ func SidecarSecurity() *corev1.SecurityContext {
 	}
 }
 
-// Prepare adds the sidecar to a pod as an init container that keeps running. The emulated network therefore exists from
-// before the program starts until after it exits.
+// Prepare adds the sidecar to a pod as an init container that keeps running. The emulated network therefore exists
+// before the program starts and until it has exited.
 func (s *Sidecar) Prepare(n *Network, region string, pod *corev1.PodSpec) {
 	file := commonKey
 	if pod.RestartPolicy != corev1.RestartPolicyNever { // a node, which has a separate file
@@ -151,7 +150,7 @@ func (s *Sidecar) Prepare(n *Network, region string, pod *corev1.PodSpec) {
 			SuccessThreshold: 1,
 		}
 	}
-	// The sidecar must come first, so that the other init containers also use the emulated network.
+	// Put the sidecar first, so that all other init containers also use the emulated network.
 	pod.InitContainers = append([]corev1.Container{{
 		Name:            SidecarName,
 		Image:           s.Image,
@@ -208,22 +207,22 @@ func (s *Sidecar) configs(n *Network, region string, generation int64) (map[stri
 	for i := range n.Phases {
 		phase := wan.Phase{From: n.Phases[i].From.UTC()}
 		for from, name := range n.Regions {
-			// A phase lists only the links that change; the sidecar keeps the configured links otherwise.
+			// List only links that change in this phase; the sidecar keeps all other links as configured.
 			if l := n.Phases[i].Links[from][own]; l != n.Links[from][own] {
 				phase.Links = append(phase.Links, link(name, l))
 			}
 		}
-		// Add even a phase without changes: it marks the end of the previous phase.
+		// Add even a phase without changes, because it marks the end of the previous phase.
 		c.Phases = append(c.Phases, phase)
 	}
 	files := map[string]string{}
 	nodes, _ := s.Hosts(n, region)
 	for _, pod := range append(slices.Sorted(maps.Keys(nodes)), "") {
-		// A pod is not its own peer: packets to its own hosts are not delayed. Clone the list, because the other pods' files
-		// need it unchanged.
+		// A pod is not its own peer, so packets to its own hosts are not delayed. Clone the list, because the files of other
+		// pods need it unchanged.
 		c.Peers = slices.DeleteFunc(slices.Clone(all), func(peer wan.Peer) bool { return slices.Contains(nodes[pod], peer.Host) })
 		for i := range n.Phases {
-			// The phases are shared by all pods' files, so remove the previous pod's cuts.
+			// All pods' files share the phases, so remove the previous pod's cuts.
 			c.Phases[i].Cut = nil
 			lost := n.Phases[i].lost(pod)
 			for _, peer := range c.Peers {
@@ -245,7 +244,7 @@ func (s *Sidecar) configs(n *Network, region string, generation int64) (map[stri
 	return files, nil
 }
 
-// lost returns the pods whose packets to a pod are all lost; nil if there are none.
+// lost returns the pods that lose all packets to a given pod; nil if there are none.
 func (p *Phase) lost(to string) map[string]bool {
 	var pods map[string]bool
 	for _, c := range p.Cuts {
@@ -262,11 +261,12 @@ func (p *Phase) lost(to string) map[string]bool {
 	return pods
 }
 
-// inOrder orders names that differ only in a trailing number by that number: shorter names come first.
+// inOrder compares names. If names differ only in a trailing number, it orders them by that number, because shorter
+// names come first.
 func inOrder(a, b string) int { return cmp.Or(len(a)-len(b), strings.Compare(a, b)) }
 
-// Config returns the configuration of a pod's sidecar, with generation 0. The pod is a node or a load generator; the
-// load generators of a region share one configuration.
+// Config returns the configuration of a pod's sidecar, with generation 0. The pod is a node or a load generator. All
+// load generators of a region have the same configuration.
 func (s *Sidecar) Config(n *Network, region, pod string) (*wan.Config, error) {
 	files, err := s.configs(n, region, 0)
 	if err != nil {
@@ -280,8 +280,8 @@ func (s *Sidecar) Config(n *Network, region, pod string) (*wan.Config, error) {
 }
 
 func link(from string, l Link) wan.Link {
-	// A sidecar accepts only correlations below 1: with a correlation of 1, the first packet would decide the fate of all
-	// others.
+	// A sidecar accepts only correlations below 1: with a correlation of 1, all packets would share the fate of the first
+	// packet.
 	return wan.Link{
 		From: from, DelayMicros: l.Delay.Microseconds(), JitterMicros: l.Jitter.Microseconds(), LossPPM: l.LossPPM,
 		LossCorrelationPPM: min(int64(l.LossCorrelationPercent)*10_000, 999_999), RateBitsPerSecond: l.BandwidthMbps * 1_000_000, Cut: l.Cut,
@@ -296,8 +296,8 @@ func (s *Sidecar) Ensure(ctx context.Context, n *Network) error {
 			return err
 		}
 		for _, p := range n.PodsIn(region) {
-			// Every pod was started with generation 1 or later, and a pod that is not running yet reads the current file when
-			// it starts.
+			// Pods start with the file of generation 1 or later, and a pod that is not running yet will read the current file
+			// when it starts.
 			if generation == 1 || p.Generation >= generation || !p.Running {
 				continue
 			}
@@ -323,7 +323,7 @@ func (s *Sidecar) ensureConfig(ctx context.Context, n *Network, region string) (
 	case !apierrors.IsNotFound(err):
 		return 0, err
 	}
-	// Build the files with the old generation first: they equal the existing files exactly if nothing has changed.
+	// Build the files with the old generation first: they equal the existing files only if nothing has changed.
 	files, err := s.configs(n, region, generation)
 	if err != nil {
 		return 0, err
@@ -364,7 +364,7 @@ func (s *Sidecar) Observe(ctx context.Context, n *Network) (State, error) {
 			return State{}, err
 		}
 		want[region] = GenerationOf(cm)
-		// An edit of the ConfigMap by hand does not change the generation, so compare the files too.
+		// A manual edit of the ConfigMap does not change the generation, so compare the files as well.
 		files, err := s.configs(n, region, want[region])
 		if err != nil {
 			return State{}, err
@@ -377,8 +377,7 @@ func (s *Sidecar) Observe(ctx context.Context, n *Network) (State, error) {
 	problems := make([]string, len(n.Pods))
 	var group sync.WaitGroup
 	for i, p := range n.Pods {
-		// Query all sidecars concurrently. Otherwise each sidecar that does not answer would delay the other queries by its
-		// timeout.
+		// Query all sidecars concurrently, because each sidecar that does not answer takes a whole timeout.
 		group.Go(func() { problems[i] = s.problem(ctx, p, want[p.Region]) })
 	}
 	group.Wait()
@@ -395,8 +394,8 @@ func (s *Sidecar) Observe(ctx context.Context, n *Network) (State, error) {
 	return state, nil
 }
 
-// different returns the first file name, in alphabetical order, whose content differs between have and want, or that
-// only one of them contains. It returns an empty string if there is none.
+// different returns the alphabetically first file name whose content differs between have and want, or that only one of
+// them contains. It returns "" if there is no such file.
 func different(have, want map[string]string) string {
 	all := maps.Clone(want)
 	maps.Copy(all, have)
@@ -418,7 +417,7 @@ func missing(n *Network, region string) map[string]bool {
 	return out
 }
 
-// problem returns the reason why the sidecar of a pod does not use generation want, or an empty string if it does.
+// problem returns the reason why a pod's sidecar does not use generation want; empty if it does.
 func (s *Sidecar) problem(ctx context.Context, p Pod, want int64) string {
 	if !p.Running || len(p.IPs) == 0 {
 		return "it does not run"
@@ -431,15 +430,15 @@ func (s *Sidecar) problem(ctx context.Context, p Pod, want int64) string {
 		return "its sidecar refuses its configuration: " + st.ConfigError
 	case !st.Ready:
 		return "its sidecar is not ready: " + st.Reason
-	// A later generation is fine: the ConfigMap may have changed after want was read.
+	// A later generation is also fine, because the ConfigMap may have changed after want was read.
 	case st.Generation < want:
 		return fmt.Sprintf("its sidecar has generation %d of its configuration, of %d", st.Generation, want)
 	}
 	return ""
 }
 
-// Release deletes the ConfigMaps. The sidecars stop with their pods, and their changes to the network disappear with
-// the pods' network namespaces.
+// Release deletes the ConfigMaps. The sidecars stop with their pods, and their changes to the network disappear along
+// with the pods' network namespaces.
 func (s *Sidecar) Release(ctx context.Context, n *Network) (bool, error) {
 	done := true
 	for _, region := range n.Regions {
@@ -451,7 +450,7 @@ func (s *Sidecar) Release(ctx context.Context, n *Network) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		// Even a deletion that succeeds may leave the object with finalizers, so only NotFound counts as done.
+		// An object with finalizers exists even after a successful deletion, so only NotFound counts as done.
 		done = false
 		if cm.DeletionTimestamp == nil {
 			if err := s.Cluster.Delete(ctx, cm); err != nil && !apierrors.IsNotFound(err) {

@@ -28,7 +28,7 @@ func (c oneConfigMap) Get(_ context.Context, _, _ string, into Object) error {
 	return nil
 }
 
-// If a file in the ConfigMap was not written by the operator, the message names the file and the ConfigMap.
+// If a file in the ConfigMap was not written by the operator, the message names this file and the ConfigMap.
 func TestObserveNamesTheFileThatIsDifferent(t *testing.T) {
 	n := &Network{Namespace: "lab", Database: "d", Regions: []string{"eu"}, Links: [][]Link{{{}}}}
 	s := &Sidecar{
@@ -67,8 +67,8 @@ func TestObserveNamesTheFileThatIsDifferent(t *testing.T) {
 	}
 }
 
-// A pod with a separate Service has two hosts. Other pods delay and cut off packets from both hosts. The pod's own file
-// contains neither host.
+// A pod with its own Service has two hosts. Other pods delay and cut off packets from both hosts. The file of the pod
+// itself contains neither host.
 func TestPodsWithTwoHosts(t *testing.T) {
 	n := &Network{Namespace: "lab", Database: "d", Regions: []string{"eu", "us"}, Links: [][]Link{{{}, {}}, {{}, {}}}}
 	n.Phases = []Phase{{From: time.Unix(1, 0), Links: n.Links, Cuts: []Cut{{From: []string{"d-us-0"}, To: []string{"d-eu-0"}}}}}
@@ -94,8 +94,8 @@ func TestPodsWithTwoHosts(t *testing.T) {
 	}
 }
 
-// wide returns a network with the given numbers of regions and of nodes per region, and a Sidecar for that network. All
-// names have the maximum length.
+// wide returns a network with the given numbers of regions and of nodes per region, and a Sidecar for it. All names
+// have the maximum length.
 func wide(regions, nodes int) (*Network, *Sidecar) {
 	n := &Network{Namespace: strings.Repeat("n", 63), Database: strings.Repeat("d", 27)}
 	for r := range regions {
@@ -119,7 +119,7 @@ func wide(regions, nodes int) (*Network, *Sidecar) {
 	}
 }
 
-// lasting adds phases to the network. In each phase, all links change, and a node of the first region is cut off from
+// lasting adds phases to the network. In each phase, all links change, and one node of the first region is cut off from
 // the nodes of the other regions.
 func lasting(n *Network, s *Sidecar, phases int) {
 	for i := range phases {
@@ -181,7 +181,7 @@ func TestFilesThatDoNotFitAreRefused(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), "would fit") {
 				return
 			}
-			// The suggested number of nodes per region fits, and slightly more than twice that number does not.
+			// The suggested number of nodes per region fits, but slightly more than twice this number does not.
 			_, after, _ := strings.Cut(err.Error(), "holds 1048576: ")
 			fits, err := strconv.Atoi(strings.Fields(after)[0])
 			if err != nil {
@@ -198,7 +198,8 @@ func TestFilesThatDoNotFitAreRefused(t *testing.T) {
 	}
 }
 
-// A pod's file lists all other pods as peers, and the pod is cut off only from the pods that a phase names.
+// The file of a pod lists all other pods as peers. In each phase, the pod is cut off only from the pods that the phase
+// names.
 func TestPhasesCutOffPods(t *testing.T) {
 	n, s := wide(2, 12)
 	lasting(n, s, 2)

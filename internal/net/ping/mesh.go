@@ -12,8 +12,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/metrics"
 )
 
-// patience is the timeout for the answer to a packet. When it expires, the prober closes the connection: after a
-// partition, a connection may never receive an answer again.
+// patience is the timeout for the answer to a packet. The prober then closes the connection, because after a partition,
+// a connection may never receive an answer again.
 const patience = 5 * time.Second
 
 // connect measures round trips to a peer until ctx ends; it opens a new connection whenever the previous connection
@@ -27,7 +27,7 @@ func (p *Prober) connect(ctx context.Context, to *peer) {
 			return
 		case <-tick.C:
 		}
-		// Read the address under the lock at each attempt: resolve changes it when the pod is replaced.
+		// Read the address under the lock for each attempt, because resolve changes it when the pod is replaced.
 		to.mu.Lock()
 		addr := to.addr
 		to.mu.Unlock()
@@ -41,8 +41,8 @@ func (p *Prober) connect(ctx context.Context, to *peer) {
 }
 
 // exchange sends a packet at each tick over a new connection and records the round-trip times. It returns when a packet
-// fails or when the peer's address changes. The first answer is not counted: proxies connect to each other and agree on
-// keys only when they first have data to send.
+// fails or when the peer's address changes. It does not count the first answer: proxies connect to each other and agree
+// on keys only when they first have data to send.
 func (p *Prober) exchange(ctx context.Context, to *peer, addr string, tick <-chan time.Time) error {
 	conn, err := (&net.Dialer{Timeout: patience}).DialContext(ctx, "tcp", addr)
 	if err != nil {
@@ -68,7 +68,7 @@ func (p *Prober) exchange(ctx context.Context, to *peer, addr string, tick <-cha
 		}
 		// Take the time before parsing and locking, so that only the network and the proxies are measured.
 		at := time.Since(p.start)
-		// A single packet is outstanding at a time, so any other sequence number means that the stream is corrupt.
+		// Only one packet is outstanding at a time, so any other sequence number means that the stream is corrupt.
 		if m, ok := parse(b); !ok || m.kind != reply || m.token != p.token || m.seq != seq {
 			return errors.New("what came back is not the answer to what was sent")
 		}
@@ -82,7 +82,7 @@ func (p *Prober) exchange(ctx context.Context, to *peer, addr string, tick <-cha
 			return nil
 		case <-tick:
 		}
-		// TCP does not notice that the name now resolves to another pod, so compare the addresses.
+		// TCP does not notice if the name now resolves to another pod, so compare the addresses.
 		to.mu.Lock()
 		moved := to.addr == nil || to.addr.String() != addr
 		to.mu.Unlock()
@@ -92,7 +92,7 @@ func (p *Prober) exchange(ctx context.Context, to *peer, addr string, tick <-cha
 	}
 }
 
-// sendBack answers the packet in b and all later packets until the connection ends. It reuses b for them.
+// sendBack answers the packet in b and all later packets until the connection ends. It reuses b for the later packets.
 func sendBack(conn net.Conn, b []byte) {
 	for {
 		m, ok := parse(b)
@@ -109,12 +109,12 @@ func sendBack(conn net.Conn, b []byte) {
 	}
 }
 
-// ThroughMesh returns the maximum number of bytes that a prober exchanges with another prober over TCP within d,
-// counting packets and answers.
+// ThroughMesh returns the maximum number of bytes that two probers exchange over TCP within d, counting packets and
+// answers.
 func ThroughMesh(d time.Duration) int64 { return int64(2*packetSize) * (int64(d/interval) + 1) }
 
-// MeshRTT returns the round trips to a region as measured below the mesh (UDP) and through it (TCP). It returns nil if
-// there is no mesh or if neither has a measurement.
+// MeshRTT returns the round trips to a region, measured below the mesh (UDP) and through it (TCP). It returns nil if
+// there is no mesh or if neither has been measured.
 func (p *Prober) MeshRTT(to geo.Region) (*admin.MeshRTT, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -139,7 +139,7 @@ func (p *Prober) meshRTT(to geo.Region, second int64) (*admin.MeshRTT, error) {
 	return m, err
 }
 
-// PutMesh exports the round trips as measured below the mesh and through it.
+// PutMesh exports the round trips measured below the mesh and through it.
 func (p *Prober) PutMesh(put metrics.Put) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

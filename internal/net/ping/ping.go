@@ -3,9 +3,9 @@
 // measurements over the administration protocol (package admin), like the nodes of native engines. A prober needs no
 // privileges. Its packets take the same path as all other packets of the pod: through the emulated network.
 //
-// If the pods' connections pass through a service mesh, UDP packets bypass the mesh, which carries no UDP. The prober
-// then also measures round trips over TCP connections, which pass through the mesh like the connections of other
-// programs. The difference is the delay that the mesh adds to a link.
+// If the pods' connections pass through a service mesh, the UDP packets bypass it, because the mesh carries only TCP.
+// The prober then also measures round trips over TCP connections, which pass through the mesh like the connections of
+// other programs. The difference is the delay that the mesh adds to a link.
 //
 // The same port serves two further measurements, for users and tests: packet loss (Measure) and throughput (Stream).
 package ping
@@ -38,14 +38,15 @@ const (
 	interval = 200 * time.Millisecond
 	// slots is the length of the reporting window in seconds; each slot covers one second.
 	slots = 10
-	// resolveEvery is the time between two lookups of a host name: a replacement of a pod has another address.
+	// resolveEvery is the time between two lookups of a host name. Lookups are repeated because a replacement of a pod has
+	// a different address.
 	resolveEvery = time.Second
 	// longest is the longest plausible round trip; longer ones are discarded.
 	longest = time.Minute
 )
 
-// A packet consists of four 64-bit words: its kind, the sender's token, a sequence number, and the send time. The send
-// time is in nanoseconds since the sender started.
+// A packet consists of four 64-bit words: the kind of the packet, the sender's token, a sequence number, and the send
+// time. The send time is in nanoseconds since the sender started.
 const (
 	request    = 0x67656f62656e6368 // "geobench"
 	reply      = 0x686374656e62656f
@@ -98,21 +99,23 @@ type peer struct {
 	// reached is set once the peer has answered a packet.
 	reached bool
 	sent    int64
-	// short is the number of latest consecutive round trips that were shorter than declared. long is the number of
-	// latest consecutive round trips that were not. first is the end of the first round trip in the current series
-	// of long ones. complete is the time since which the link has been as long as declared, or zero if it is not.
-	// It is the value of first for a series that reached believed.
+	// short is the number of latest consecutive round trips that were shorter than declared. long is the number of latest
+	// consecutive round trips that were not.
+	//
+	// first is the end of the first round trip in the current series of long ones. complete is the time since which the
+	// link has been as long as declared, or zero if it is shorter. It is set to first when a series reaches the length
+	// believed.
 	short, long     int
 	first, complete time.Time
 }
 
-// window holds the round trips of the last slots seconds, in microseconds, and counters since the start.
+// window contains the round trips of the last slots seconds, in microseconds, and counters since the start.
 type window struct {
 	second [slots]int64
 	rtts   [slots]*hdrhistogram.Histogram
 	bytes  int64
 	count  int64
-	// answered is the number of packets that were answered, out of count.
+	// answered is the number of answered packets, out of count.
 	answered int64
 }
 
@@ -145,16 +148,16 @@ func New(db *deploy.Database, self geo.NodeID, conn net.PacketConn, log *slog.Lo
 	return p, nil
 }
 
-// Run sends packets to the other probers and answers theirs until ctx ends. It then returns nil.
+// Run sends packets to the other probers and answers their packets until ctx ends. It then returns nil.
 func (p *Prober) Run(ctx context.Context) error {
 	var group sync.WaitGroup
 	defer group.Wait()
-	// ReadFrom has no context; closing the socket ends it.
+	// ReadFrom does not watch ctx, so close the socket to unblock it.
 	stop := context.AfterFunc(ctx, func() { _ = p.conn.Close() })
 	defer stop()
 	for i, to := range p.peers {
 		group.Go(func() { p.resolve(ctx, to) })
-		// Spread the probes of an interval, so that the packets to different peers do not queue up.
+		// Spread the packets over an interval, so that packets to different peers do not queue up.
 		group.Go(func() { p.probe(ctx, to, interval*time.Duration(i)/time.Duration(len(p.peers))) })
 		if p.db.Meshed {
 			group.Go(func() { p.connect(ctx, to) })
@@ -163,7 +166,7 @@ func (p *Prober) Run(ctx context.Context) error {
 	b := make([]byte, 2048)
 	for {
 		n, from, err := p.conn.ReadFrom(b)
-		// Check ctx before err: closing conn at the end of ctx makes ReadFrom fail, and that is not an error.
+		// Check ctx before err: when ctx ends, conn is closed, which makes ReadFrom fail. This is not an error.
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -171,7 +174,7 @@ func (p *Prober) Run(ctx context.Context) error {
 			return err
 		}
 		if err != nil {
-			continue // an ICMP error caused by an earlier packet, for example because nothing listens at its destination
+			continue // an ICMP error that an earlier packet caused, for example because nothing listens at its destination
 		}
 		// Take the time before anything else, so that the work below does not count towards the round trip.
 		at := time.Since(p.start)
@@ -181,7 +184,7 @@ func (p *Prober) Run(ctx context.Context) error {
 		case m.kind == request:
 			m.kind = reply
 			_, _ = p.conn.WriteTo(m.append(make([]byte, 0, packetSize)), from)
-		// A reply with another token was meant for another process, whose clock started at another time.
+		// A reply with a different token was meant for another process, whose clock has a different zero.
 		case m.token == p.token:
 			p.record(from, at-time.Duration(m.sent))
 		}
@@ -248,7 +251,7 @@ func (p *Prober) probe(ctx context.Context, to *peer, phase time.Duration) {
 
 // record records a round trip to the pod at addr. It ignores unknown addresses and implausible times.
 func (p *Prober) record(addr net.Addr, rtt time.Duration) {
-	// The time of sending comes from the packet, so it may be corrupt; longest is also the upper bound of the histograms.
+	// The send time comes from the packet, so it may be corrupt. longest is also the upper bound of the histograms.
 	if rtt < 0 || rtt > longest {
 		return
 	}
@@ -258,8 +261,7 @@ func (p *Prober) record(addr net.Addr, rtt time.Duration) {
 		if known {
 			to.reached = true
 			t := &p.db.Topology
-			// LeastRTT already subtracts a tolerance and the jitter, so a round trip below it lacks part of the declared
-			// delay.
+			// LeastRTT already allows for a tolerance and for jitter, so a shorter round trip lacks part of the declared delay.
 			to.judge(time.Now(), rtt, t.LeastRTT(t.RegionOf(p.self), t.RegionOf(to.id)))
 		}
 		to.mu.Unlock()
@@ -274,8 +276,8 @@ func (p *Prober) record(addr net.Addr, rtt time.Duration) {
 	}
 }
 
-// believed is the number of consecutive round trips that change the state of a link. A single packet may have been in
-// flight when the link changed, or may be late because the machine was busy.
+// believed is the number of consecutive round trips that change the state of a link. A single round trip proves
+// nothing: its packet may have been in flight when the link changed, or may be late because the machine was busy.
 const believed = 3
 
 // judge updates the state of the link with a round trip that ended at now. least is the shortest round trip that the
@@ -292,8 +294,8 @@ func (to *peer) judge(now time.Time, rtt, least time.Duration) {
 	if to.long++; to.long == 1 {
 		to.first = now
 	}
-	// The link was already long at the start of the series, not only when the series became credible. A nonzero complete
-	// stays: the link has been long since then.
+	// The link was already long at the start of the series, not only when the series became credible. Do not change a
+	// nonzero complete: the link has been long since that time.
 	if to.long >= believed && to.complete.IsZero() {
 		to.complete = to.first
 	}
@@ -313,7 +315,7 @@ func (p *Prober) linksComplete() *time.Time {
 			latest = complete
 		}
 	}
-	// Round(0) strips the monotonic reading: the time leaves this process.
+	// Round(0) strips the monotonic clock reading, which has no meaning in other processes.
 	latest = latest.Round(0).UTC()
 	return &latest
 }
@@ -327,7 +329,7 @@ func (w *window) record(second int64, rtt time.Duration) {
 	switch {
 	case w.rtts[i] == nil:
 		w.rtts[i] = newHistogram()
-	// The slot still holds the round trips of slots seconds ago or earlier.
+	// The slot still contains round trips from at least slots seconds ago.
 	case w.second[i] != second:
 		w.rtts[i].Reset()
 	}
@@ -336,12 +338,12 @@ func (w *window) record(second int64, rtt time.Duration) {
 	_ = w.rtts[i].RecordValue(max(1, rtt.Microseconds()))
 }
 
-// merged returns the round trips of the window that ends with second, or nil if there are none.
+// merged returns the round trips of the window that ends with the given second, or nil if there are none.
 func (w *window) merged(second int64) *hdrhistogram.Histogram {
 	var all *hdrhistogram.Histogram
 	for i, h := range w.rtts {
-		// A slot keeps its round trips until a new round trip overwrites them. They may be old, for example if the peer has
-		// not answered for a while.
+		// A slot keeps its round trips until a new round trip overwrites them, so they may be old, for example if the peer
+		// has not answered for a while.
 		if h == nil || w.second[i] <= second-slots {
 			continue
 		}
@@ -373,7 +375,7 @@ func (p *Prober) Status(context.Context) (*admin.Status, error) {
 		if l.Mesh, err = p.meshRTT(geo.Region(r), second); err != nil {
 			return nil, err
 		}
-		if l.Mesh != nil { // transactions use the mesh
+		if l.Mesh != nil { // transactions take the path through the mesh
 			l.RTT = l.Mesh.Through
 		}
 		s.Links = append(s.Links, l)
@@ -418,7 +420,7 @@ func (p *Prober) Audit(context.Context) (*admin.Audit, error) {
 // Healthy returns nil: a process that answers is alive.
 func (p *Prober) Healthy() error { return nil }
 
-// Ready returns an error that names a peer that has not answered yet, or nil if all have.
+// Ready returns an error that names a peer that has not answered yet, or nil if all peers have answered.
 func (p *Prober) Ready() error {
 	for _, to := range p.peers {
 		to.mu.Lock()
@@ -434,8 +436,9 @@ func (p *Prober) Ready() error {
 	return nil
 }
 
-// Sink serves the TCP connections of probers and of Stream until ctx ends. If a connection starts with a packet, Sink
-// sends its packets back. Otherwise it discards the data and finally reports the number of bytes received.
+// Sink serves the TCP connections of probers and of Stream until ctx ends. If the data on a connection starts with a
+// packet, Sink sends all packets back. Otherwise it discards the data and, at the end, reports the number of bytes
+// received.
 func Sink(ctx context.Context, l net.Listener) error {
 	stop := context.AfterFunc(ctx, func() { _ = l.Close() })
 	defer stop()
@@ -454,7 +457,7 @@ func Sink(ctx context.Context, l net.Listener) error {
 			b := make([]byte, 1<<16)
 			first, err := io.ReadFull(c, b[:packetSize])
 			if m, ok := parse(b[:first]); ok && m.kind == request {
-				// b must have exactly the size of a packet: sendBack reads until it is full.
+				// The length of b must be exactly that of a packet, because sendBack reads until b is full.
 				sendBack(c, b[:packetSize])
 				return
 			}
@@ -468,7 +471,7 @@ func Sink(ctx context.Context, l net.Listener) error {
 				k, err := c.Read(b)
 				n += uint64(k)
 				if err != nil {
-					// The client has finished writing and waits for the number of bytes that arrived.
+					// The client has finished sending and now waits for the number of bytes that arrived.
 					binary.BigEndian.PutUint64(total[:], n)
 					_, _ = c.Write(total[:])
 					return
@@ -478,18 +481,18 @@ func Sink(ctx context.Context, l net.Listener) error {
 	}
 }
 
-// Figures is the summary of a measurement.
+// Figures summarizes a measurement.
 type Figures struct {
 	Sent     int64 `json:"sent"`
 	Received int64 `json:"received"`
 	// LossPPM is the share of packets without an answer in parts per million. Losses in both directions count.
 	LossPPM int64 `json:"lossPPM"`
-	// RTTMicroseconds maps "p50", "p90", "p99" and "max" to round-trip times.
+	// RTTMicroseconds contains the round-trip times "p50", "p90", "p99" and "max".
 	RTTMicroseconds map[string]int64 `json:"rttMicroseconds"`
 }
 
-// Measure sends count packets to a prober, one per interval each. It waits up to wait for the last answers, and returns
-// a summary.
+// Measure sends count packets to a prober, with the interval each. After the last packet it waits for answers for the
+// duration wait, and returns a summary.
 func Measure(ctx context.Context, addr string, count int, each, wait time.Duration) (*Figures, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "udp", addr)
 	if err != nil {
@@ -514,7 +517,7 @@ func Measure(ctx context.Context, addr string, count int, each, wait time.Durati
 				return
 			}
 			at := time.Since(start)
-			// UDP may duplicate a packet; a second answer must not hide the loss of another packet.
+			// UDP may duplicate packets. Count each answer once, so that a duplicate does not hide the loss of another packet.
 			if m, ok := parse(b[:n]); err == nil && ok && m.kind == reply && m.seq < uint64(count) && !seen[m.seq] {
 				seen[m.seq] = true
 				received++
@@ -526,7 +529,7 @@ func Measure(ctx context.Context, addr string, count int, each, wait time.Durati
 	defer tick.Stop()
 	for i := range count {
 		m := packet{request, 0, uint64(i), uint64(time.Since(start))}
-		// Ignore errors: Write may report an ICMP error of an earlier packet, and a packet that is not sent counts as lost.
+		// Ignore errors: Write may report an ICMP error of an earlier packet, and a packet that was not sent counts as lost.
 		_, _ = conn.Write(m.append(make([]byte, 0, packetSize)))
 		select {
 		case <-ctx.Done():
@@ -534,7 +537,7 @@ func Measure(ctx context.Context, addr string, count int, each, wait time.Durati
 		case <-tick.C:
 		}
 	}
-	// The goroutine ends only at the deadline, even if every answer has arrived.
+	// The goroutine ends only at the deadline, even if all answers have arrived.
 	_ = conn.SetReadDeadline(time.Now().Add(wait))
 	<-done
 	f := &Figures{Sent: int64(count), Received: received, LossPPM: (int64(count) - received) * 1_000_000 / int64(count)}
@@ -542,8 +545,8 @@ func Measure(ctx context.Context, addr string, count int, each, wait time.Durati
 	return f, nil
 }
 
-// Stream sends as fast as TCP permits for at least lasting, and returns the throughput in bits per second as counted by
-// the receiver.
+// Stream sends data as fast as TCP permits for at least the given duration. It returns the throughput in bits per
+// second, as counted by the receiver.
 func Stream(ctx context.Context, addr string, lasting time.Duration) (int64, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
 	if err != nil {
@@ -559,8 +562,8 @@ func Stream(ctx context.Context, addr string, lasting time.Duration) (int64, err
 			return 0, err
 		}
 	}
-	// The sink reports the total only after the end of the stream, but it must still be able to answer: close one
-	// direction only.
+	// The sink reports the total only after the end of the stream. Close only the sending direction, so that the sink can
+	// still answer.
 	if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
 		return 0, err
 	}
@@ -568,7 +571,7 @@ func Stream(ctx context.Context, addr string, lasting time.Duration) (int64, err
 	if _, err := io.ReadFull(conn, total[:]); err != nil {
 		return 0, err
 	}
-	// The elapsed time includes the delivery of buffered data, because the sink sends the total after the last byte has
-	// arrived.
+	// The elapsed time includes the delivery of buffered data, because the sink sends the total only after it has received
+	// the last byte.
 	return int64(float64(binary.BigEndian.Uint64(total[:])) * 8 / time.Since(start).Seconds()), nil
 }

@@ -22,7 +22,7 @@ import (
 // pair starts two probers, in different regions, on loopback.
 func pair(t *testing.T) (a, b *Prober) { return pairOf(t, false) }
 
-// pairOf is like pair. If meshed is set, the database is declared to use a service mesh.
+// pairOf is like pair. If meshed is set, the database's connections are supposed to use a service mesh.
 func pairOf(t *testing.T, meshed bool) (a, b *Prober) {
 	t.Helper()
 	db := &deploy.Database{Name: "db", Incarnation: "i", Meshed: meshed, Topology: geo.Topology{
@@ -170,8 +170,8 @@ func TestProbersInAMesh(t *testing.T) {
 	}
 }
 
-// The sink reports the number of bytes that it discarded, however few they are. It also reports bytes that have the
-// size of a packet without being a probe.
+// The sink reports the number of bytes that it has discarded, even if there are few. This includes data that has the
+// size of a packet but is not a probe.
 func TestSinkCounts(t *testing.T) {
 	sink, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -264,8 +264,8 @@ func FuzzParse(f *testing.F) {
 func TestJudge(t *testing.T) {
 	const least = 95 * time.Millisecond
 	for name, tc := range map[string]struct {
-		rtts string // = s is a short round trip, l a long round trip; one per second
-		want int    // the second since which the link is complete, or -1 if it is not
+		rtts string // s is a short round trip, l a long round trip; one per second
+		want int    // the second since which the link has been complete, or -1 if it is not
 	}{
 		"long from the start":       {"lllll", 0},
 		"not believed yet":          {"ll", -1},

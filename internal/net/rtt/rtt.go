@@ -1,5 +1,5 @@
-// Package rtt verifies a network: it merges the round trips that nodes measured and compares their medians with the
-// profile's declarations. The operator and geobench run use the same verdict.
+// Package rtt verifies an emulated or real network. It merges the round trips that nodes have measured and compares
+// their medians with the declarations of the profile. The operator and geobench run use the same verdict.
 package rtt
 
 import (
@@ -13,24 +13,24 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// MinSamples is the minimum number of round trips for the median of a link.
+// MinSamples is the minimum number of round trips from which the median of a link is computed.
 const MinSamples = 10
 
-// Link is the round trip from one region to another, as declared and as measured by its nodes.
+// Link is the round trip between two regions, as declared and as measured by the nodes of region From.
 type Link struct {
 	From, To string
 	// Declared, P50 and P99 are round trips; P50 and P99 are 0 without samples.
 	Declared, P50, P99 time.Duration
 	Samples            int64
-	// Tolerance is the permitted difference between P50 and Declared: see geo.Topology.RTTTolerance.
+	// Tolerance is the maximum allowed difference between P50 and Declared: see geo.Topology.RTTTolerance.
 	Tolerance time.Duration
-	// Mesh is the delay that a service mesh adds to the link. It is nil without a mesh, and while there are too few
+	// Mesh is the delay that a service mesh adds to the link. It is nil if there is no mesh or there are too few
 	// measurements.
 	Mesh *v1alpha1.MeshLink
 }
 
-// MeshLink returns the delay that a mesh adds to a link, computed from the round trips below it and through it, in
-// microseconds. It returns nil if either has fewer than MinSamples samples.
+// MeshLink returns the delay that a mesh adds to a link. It is computed from the round trips below the mesh and through
+// it, in microseconds. MeshLink returns nil if either has fewer than MinSamples samples.
 func MeshLink(below, through *hdrhistogram.Histogram) *v1alpha1.MeshLink {
 	if below == nil || through == nil {
 		return nil
@@ -44,9 +44,9 @@ func MeshLink(below, through *hdrhistogram.Histogram) *v1alpha1.MeshLink {
 	return &v1alpha1.MeshLink{BelowRTTMicroseconds: b, ThroughRTTMicroseconds: t, AddedRTTMicroseconds: t - b, Samples: samples}
 }
 
-// Measure merges the nodes' measurements for each pair of regions, in topology order. A region with one node has no
-// link to itself: alone reports whether a region has only one node. If alone is nil, Measure uses the topology's number
-// of nodes per region.
+// Measure merges the nodes' measurements for each pair of regions, in topology order. The function alone reports
+// whether a region has only one node, in which case it has no link to itself. If alone is nil, Measure uses the
+// topology's number of nodes per region.
 func Measure(t *geo.Topology, nodes []admin.Status, alone func(geo.Region) bool) ([]Link, error) {
 	if alone == nil {
 		alone = func(geo.Region) bool { return t.Partitions*t.Replicas == 1 }
@@ -107,7 +107,7 @@ func Measure(t *geo.Topology, nodes []admin.Status, alone func(geo.Region) bool)
 	return links, nil
 }
 
-// Off returns the difference between the measured median and the declared round trip.
+// Off returns the absolute difference between the measured median and the declared round trip.
 func (l *Link) Off() time.Duration { return (l.P50 - l.Declared).Abs() }
 
 // Verified reports whether the link has enough samples and its median is within the tolerance.
@@ -138,7 +138,7 @@ func Judge(links []Link) Verdict {
 		if l.Samples < MinSamples {
 			return Verdict{false, Measuring, fmt.Sprintf("link %s -> %s has %d round trips measured, of at least %d", l.From, l.To, l.Samples, MinSamples)}
 		}
-		// The worst link uses the largest part of its tolerance; cross-multiplication avoids a division by 0.
+		// The worst link uses the largest share of its tolerance. Cross-multiply to avoid a division by 0.
 		if worst == nil || l.Off()*worst.Tolerance > worst.Off()*l.Tolerance {
 			worst = l
 		}
@@ -151,7 +151,7 @@ func Judge(links []Link) Verdict {
 	return Verdict{true, Verified, fmt.Sprintf("all %d links are within the tolerance of the profile (5%% + 1ms and the sampling error); worst is %s", len(links), figures)}
 }
 
-// Round rounds a round trip for people.
+// Round rounds a round trip for display.
 func Round(d time.Duration) time.Duration {
 	if d < 10*time.Millisecond {
 		return d.Round(10 * time.Microsecond)

@@ -58,7 +58,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// TestMeasureMergesHistograms checks that the result is the median of merged samples instead of the mean of medians.
+// TestMeasureMergesHistograms checks that the result is the median of the merged samples, rather than the mean of the
+// medians.
 func TestMeasureMergesHistograms(t *testing.T) {
 	top := &geo.Topology{Regions: []string{"a", "b"}, Partitions: 2, Replicas: 1, Links: [][]geo.Link{
 		{{}, {Delay: 50 * time.Millisecond, Jitter: time.Millisecond}}, {{Delay: 50 * time.Millisecond}, {}},

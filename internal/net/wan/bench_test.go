@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// clockTick is the unit of times in /proc/PID/stat, which is the same on all architectures that Go supports.
+// clockTick is the unit of times in /proc/PID/stat. It is the same on all architectures that Go supports.
 const clockTick = 10 * time.Millisecond
 
 // cpu returns the processor time that a process has used.
@@ -38,8 +38,8 @@ func cpu(tb testing.TB, pid int) time.Duration {
 // BenchmarkWAN compares a bare pair of namespaces with a pair that has a sidecar on each side. It reports the error of
 // one direction, the TCP throughput, and the processor share of the receiver's sidecar during the transfer.
 //
-// The error is half the difference between the round trip and twice the delay. It includes the bare network's own round
-// trip, which the benchmark reports so that readers can subtract it.
+// The error is half the difference between the round trip and twice the delay. It includes the round trip of the bare
+// network. The benchmark also reports the latter, so that readers can subtract it.
 func BenchmarkWAN(b *testing.B) {
 	for _, bench := range []struct {
 		name    string

@@ -18,18 +18,18 @@ import (
 	"github.com/geobench/geobench/internal/base/late"
 )
 
-// Defaults of omitted fields.
+// Defaults of fields that a configuration omits.
 const (
 	// ConfigPath is the path of a sidecar's configuration.
 	ConfigPath = "/etc/geobench/wan/config.json"
-	// DefaultListen is the address of the public HTTP endpoint, with port ports.WANStatus.
+	// DefaultListen is the address of the public HTTP endpoint. Its port is ports.WANStatus.
 	DefaultListen = ":7003"
 	// DefaultQueueBytes is the default of Config.QueueBytes.
 	DefaultQueueBytes = 128 << 20
 )
 
-// FailPolicy defines what happens to packets from peers while no sidecar process handles them, after a crash or while
-// its container restarts.
+// FailPolicy defines what happens to packets from peers while no sidecar process handles them, for example after a
+// crash or while the sidecar's container restarts.
 type FailPolicy string
 
 const (
@@ -46,21 +46,22 @@ const (
 	// Wander is the jitter of the BuiltIn emulation (see geo.Path). The deviation changes linearly between uniform draws,
 	// so slowly that no packet overtakes another packet. The mean and the median are as declared.
 	Wander Distribution = "Wander"
-	// Uniform draws a deviation per packet; packets overtake each other.
+	// Uniform draws an independent deviation for each packet; packets may overtake each other.
 	Uniform Distribution = "Uniform"
-	// Normal draws a deviation per packet; packets overtake each other.
+	// Normal draws a deviation for each packet; packets may overtake each other.
 	Normal Distribution = "Normal"
-	// Pareto draws a deviation per packet with a long tail of late packets (shape 3); packets overtake each other.
+	// Pareto draws a deviation for each packet, with a long tail of late packets (shape 3); packets may overtake each
+	// other.
 	Pareto Distribution = "Pareto"
 )
 
 // Config describes the network of a pod.
 type Config struct {
-	// Generation is repeated in Status and metrics, so that the writer knows which configuration is in effect.
+	// Generation is repeated in Status and metrics, so that the author of the configuration knows whether it is in effect.
 	Generation int64 `json:"generation"`
 	// Region is the region that the pod runs in.
 	Region string `json:"region"`
-	// Seed seeds the sidecar's random generator, together with the pod's name and the link.
+	// Seed seeds the sidecar's random generators, each together with the pod's name, the link and the peer's address.
 	Seed uint64 `json:"seed"`
 	// FailPolicy is Open by default.
 	FailPolicy FailPolicy `json:"failPolicy,omitempty"`
@@ -69,32 +70,34 @@ type Config struct {
 	// ExemptPorts are not emulated: TCP and UDP packets from or to any of these ports pass unchanged. The port of Listen
 	// and ports.WANAdmin are always exempt.
 	ExemptPorts []int `json:"exemptPorts,omitempty"`
-	// QueueBytes bounds the packets that all links hold together, in bytes; further packets are dropped. A link needs its
-	// rate times its delay. 0 means DefaultQueueBytes.
+	// QueueBytes is the maximum number of bytes that all links hold together; further packets are dropped. A link needs
+	// its rate times its delay. 0 means DefaultQueueBytes.
 	QueueBytes int64 `json:"queueBytes,omitempty"`
 	// Peers lists the pods of all regions. Addresses must be distinct; the most specific prefix applies.
 	Peers Peers `json:"peers"`
 	// Links describes the links from the peers to this pod. Packets from peers without a link are not touched.
 	Links []Link `json:"links"`
-	// Phases change the network at set times, in ascending order. The sidecar follows them by its own clock, so the writer
-	// of the file need not be running.
+	// Phases change the network at set times, in ascending order. The sidecar follows the phases on its own, so the writer
+	// of the file need not be running at those times.
 	Phases []Phase `json:"phases,omitempty"`
 }
 
 // Phase is the state of the network from a time until the next phase.
 type Phase struct {
-	// From is a time by the clock of the machine.
+	// From is a time on the clock of the machine.
 	From time.Time `json:"from"`
-	// Links replace the configuration's links with the same From; other links are as configured.
+	// Links replace the configuration's links with the same From; all other links stay as configured.
 	Links []Link `json:"links,omitempty"`
 	// Cut lists peers, by their host or address, from which all packets are lost.
 	Cut hostlist.Names `json:"cut,omitempty"`
 }
 
-// cutLink is the name of the link of the peers that a phase cuts off. Region names contain no dot.
+// cutLink is the name of the link from all peers that a phase cuts off. It cannot be the name of a region, because
+// region names contain no dot.
 const cutLink = "cut.peers"
 
-// At returns the network at time now, without phases, and the time of its next change; zero for none.
+// At returns the network at time now, without phases. It also returns the time of the next change, or the zero time if
+// there is none.
 func (c *Config) At(now time.Time) (*Config, time.Time) {
 	out, next := *c, time.Time{}
 	out.Phases = nil
@@ -105,7 +108,7 @@ func (c *Config) At(now time.Time) (*Config, time.Time) {
 			next = p.From
 			break
 		}
-		// c is shared; a phase must not change it.
+		// Clone, because c is shared and a phase must not change it.
 		out.Links, out.Peers = slices.Clone(c.Links), slices.Clone(c.Peers)
 		for j := range out.Links {
 			if at := slices.IndexFunc(p.Links, func(l Link) bool { return l.From == out.Links[j].From }); at >= 0 {
@@ -185,8 +188,8 @@ func (l *Link) text() string {
 type Peer struct {
 	// Address is an IP address or a prefix (10.2.0.0/16).
 	Address string `json:"address,omitempty"`
-	// Host is a host name, in place of Address. It stands for all addresses that the name resolves to; the sidecar looks
-	// it up every second.
+	// Host is a host name, used instead of Address. The peer is then every address to which the name resolves; the sidecar
+	// looks up the name every second.
 	Host string `json:"host,omitempty"`
 	// Region is the region of the peer.
 	Region string `json:"region"`
@@ -196,8 +199,8 @@ type Peer struct {
 
 func (p *Peer) names() []*string { return []*string{&p.Host} }
 
-// Peers lists the peers of a pod. In JSON, a region's hosts with consecutive numbers are a single entry (package
-// hostlist). The reason is that the files of a region's pods share a ConfigMap, which is limited to 1 MiB.
+// Peers lists the peers of a pod. In JSON, hosts of a region with consecutive numbers form a single entry (package
+// hostlist). This saves space: the files of a region's pods share a ConfigMap, which is limited to 1 MiB.
 type Peers []Peer
 
 // MarshalJSON implements json.Marshaler: it folds the hosts.
@@ -223,25 +226,26 @@ func (p *Peers) UnmarshalJSON(b []byte) error {
 
 // Link describes the link from some peers to the pod, in this direction only. PPM fields are in parts per million.
 type Link struct {
-	// From is a region, or a name in the Link field of peers.
+	// From is a region, or a name that occurs in the Link field of peers.
 	From string `json:"from"`
-	// DelayMicros is the mean one-way delay: half the round trip if the peers' sidecars add the same delay.
+	// DelayMicros is the mean one-way delay. It is half the round trip if the peers' sidecars add the same delay.
 	DelayMicros int64 `json:"delayMicros,omitempty"`
-	// JitterMicros is the standard deviation of the one-way delay. The distribution is cut off at a delay of 0.
+	// JitterMicros is the standard deviation of the one-way delay. The distribution is truncated at a delay of 0.
 	JitterMicros int64 `json:"jitterMicros,omitempty"`
 	// JitterDistribution is Wander by default.
 	JitterDistribution Distribution `json:"jitterDistribution,omitempty"`
 	// JitterCorrelationPPM is the correlation of the deviations of successive packets. It must be 0 for Wander.
 	JitterCorrelationPPM int64 `json:"jitterCorrelationPPM,omitempty"`
-	// LossPPM is the share of network packets that are lost, even if the kernel delivers many packets at once.
+	// LossPPM is the share of network packets that are lost. It applies to single packets even if the kernel delivers many
+	// packets at once.
 	LossPPM int64 `json:"lossPPM,omitempty"`
 	// LossCorrelationPPM is the correlation of the losses of successive packets. Losses then occur in bursts, with the
 	// same overall share.
 	LossCorrelationPPM int64 `json:"lossCorrelationPPM,omitempty"`
-	// RateBitsPerSecond is the maximum rate of each peer address, including headers from IP upwards; 0 means unlimited.
+	// RateBitsPerSecond is the maximum rate for each peer address, including headers from IP upwards; 0 means unlimited.
 	RateBitsPerSecond int64 `json:"rateBitsPerSecond,omitempty"`
-	// RateQueueBytes is the size of the queue before the rate limit, per peer address. Packets that exceed it are
-	// dropped. The default is the amount that the rate carries in 200 ms, at least 128 KiB.
+	// RateQueueBytes is the size of the queue before the rate limit, for each peer address. Packets that exceed the queue
+	// are dropped. The default is the amount that the rate carries in 200 ms, but at least 128 KiB.
 	RateQueueBytes int64 `json:"rateQueueBytes,omitempty"`
 	// ReorderPPM is the share of packets that are delayed by another ReorderMicros, so that later packets overtake them.
 	ReorderPPM int64 `json:"reorderPPM,omitempty"`
@@ -251,7 +255,7 @@ type Link struct {
 	Cut bool `json:"cut,omitempty"`
 }
 
-// Status is the response of GET /status.
+// Status is the response to GET /status.
 type Status struct {
 	// Pod is the pod's name and Region its region.
 	Pod    string `json:"pod"`
@@ -263,19 +267,19 @@ type Status struct {
 	// Ready is set if the rules are in place. Otherwise Reason describes why not.
 	Ready  bool   `json:"ready"`
 	Reason string `json:"reason,omitempty"`
-	// ConfigError is the reason why the current file is not in effect, or empty if it is.
+	// ConfigError is the reason why the current file is not in effect; empty if the file is in effect.
 	ConfigError string `json:"configError,omitempty"`
 	// Peers is the number of peer addresses and prefixes in the rules.
 	Peers int `json:"peers"`
-	// Links counts the packets received over each link, in the order of the configuration. Counters do not decrease while
-	// a process runs.
+	// Links counts the packets received over each link, in the order of the configuration. While a process runs, the
+	// counters do not decrease.
 	Links []LinkStatus `json:"links"`
 	// Unresolved lists the hosts that currently have no address.
 	Unresolved []string `json:"unresolved,omitempty"`
 }
 
-// Log lists the networks in effect since the sidecar started, regardless of who wrote them. It is the response of GET
-// /log. Times are by the clock of the machine.
+// Log lists the networks that have been in effect since the sidecar started, regardless of who configured them. It is
+// the response to GET /log. Times are on the clock of the machine.
 type Log struct {
 	Process string `json:"process"`
 	// Now is the time of the response. Since is the time at which the sidecar started.
@@ -283,10 +287,10 @@ type Log struct {
 	Since time.Time `json:"since"`
 	// Entries are sorted by time. Each is in effect until the next entry.
 	Entries []LogEntry `json:"entries,omitempty"`
-	// ForgottenUntil is the start of the log if older entries have been discarded. It is omitted while the log has all
-	// entries.
+	// ForgottenUntil is the time at which the log starts if older entries were discarded. It is omitted if the log is
+	// complete.
 	ForgottenUntil time.Time `json:"forgottenUntil,omitzero"`
-	// Late records the sidecar's lateness for each second, by a clock that shows Monotonic at Now.
+	// Late records the sidecar's lateness for each second, on a clock that reads Monotonic at the time Now.
 	Late      *late.Record  `json:"late,omitempty"`
 	Monotonic time.Duration `json:"monotonicNanoseconds,omitempty"`
 }
@@ -297,8 +301,8 @@ type LogEntry struct {
 	Config Config    `json:"config"`
 }
 
-// MaxLog is the maximum number of entries in a log. The log keeps the latest entries: a sidecar may live through many
-// runs.
+// MaxLog is the maximum number of entries in a log. A sidecar may run for many runs, so the log keeps only the latest
+// entries.
 const MaxLog = 200
 
 // Change records that configuration c takes effect at now.
@@ -314,8 +318,8 @@ func (l *Log) Change(now time.Time, c *Config) {
 	l.Entries = append(l.Entries, LogEntry{now, *c})
 }
 
-// LinkStatus counts the packets of a link. Network packets count individually, even if the kernel delivers many of them
-// at once.
+// LinkStatus counts the packets of a link. Each network packet counts, even if the kernel delivers many of them at
+// once.
 type LinkStatus struct {
 	From string `json:"from"`
 	// Packets and Bytes count the received packets, including their headers from IP upwards.
@@ -323,8 +327,8 @@ type LinkStatus struct {
 	Bytes   int64 `json:"bytes"`
 	// Dropped counts the dropped packets by cause.
 	Dropped map[Cause]int64 `json:"dropped,omitempty"`
-	// QueuedPackets and QueuedBytes are the amounts that the link holds now. Packets that the kernel delivers together
-	// count as a single packet here.
+	// QueuedPackets and QueuedBytes are the amounts that the link currently holds. Here, packets that the kernel delivers
+	// together count as one packet.
 	QueuedPackets int64 `json:"queuedPackets"`
 	QueuedBytes   int64 `json:"queuedBytes"`
 
@@ -382,7 +386,7 @@ func setLinkDefaults(links []Link) {
 	}
 }
 
-// Validate returns all errors of the configuration, joined. Defaults must have been set.
+// Validate returns all errors in the configuration, joined. Call SetDefaults first.
 func (c *Config) Validate() error {
 	var errs []error
 	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -423,7 +427,7 @@ func (c *Config) Validate() error {
 				wrong("%s: %d is not for %s, whose deviations are correlated by themselves; leave it out", at("jitterCorrelationPPM"), l.JitterCorrelationPPM, Wander)
 			}
 		case Uniform, Normal, Pareto:
-			// A correlation of 1 would keep the first deviation forever.
+			// With a correlation of 1, the first deviation would never change.
 			within(at("jitterCorrelationPPM"), l.JitterCorrelationPPM, 0, million-1)
 		default:
 			wrong("%s: %q is not %s, %s, %s or %s", at("jitterDistribution"), l.JitterDistribution, Wander, Uniform, Normal, Pareto)
@@ -482,7 +486,7 @@ func (c *Config) Validate() error {
 	}
 	for i := range c.Phases {
 		p := &c.Phases[i]
-		// At relies on the order of the phases.
+		// At relies on ascending order.
 		if p.From.IsZero() || i > 0 && !p.From.After(c.Phases[i-1].From) {
 			wrong("phases[%d].from: %s is not after the phase before", i, p.From.Format(time.RFC3339Nano))
 		}

@@ -94,7 +94,7 @@ func TestConfigRefusals(t *testing.T) {
 	}
 }
 
-// Hosts with consecutive numbers are a single entry in the file, and separate peers in a parsed Config.
+// Hosts with consecutive numbers form a single entry in the file, but are separate peers in a parsed Config.
 func TestHostsAreWrittenShort(t *testing.T) {
 	const text = `{"generation":1,"region":"eu","seed":1,"failPolicy":"Open","listen":":7003","queueBytes":134217728,` +
 		`"peers":[{"host":"db-eu-[0-2].db","region":"eu","link":"eu"},{"host":"db-us-[9-10].db","region":"us","link":"us"}],` +

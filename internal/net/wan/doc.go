@@ -2,19 +2,20 @@
 // pod receives from the pods of each region. It runs in user space, so the declared network applies to every program,
 // on any kernel.
 //
-// The sidecar shares the pod's network namespace and acts only on incoming packets. The sidecar of b emulates the link
-// from a to b; a round trip passes both sidecars. Packets are held at the receiver because the sender's kernel would
-// count held packets as its own and would stop sending (docs/wan.md has the figures). Only packets from the addresses
-// of peers are affected; packets from the API server, the name server or kubelet are not. Addresses are pod addresses.
-// Replies from a Service's cluster IP do not match, because the kernel of the pod's node has rewritten the sender's
-// address outside the pod. Headless Services work.
+// The sidecar shares the pod's network namespace and acts only on incoming packets. The sidecar of pod b emulates the
+// link from pod a to pod b; a round trip passes both pods' sidecars. Packets are held at the receiver because the
+// sender's kernel would count held packets as its own and would stop sending (docs/wan.md has the figures).
+//
+// Only packets from the addresses of peers are affected; packets from the API server, the name server or kubelet are
+// not. Addresses are pod addresses. Replies from a Service's cluster IP do not match, because the kernel of the pod's
+// node has rewritten the sender's address outside the pod. Headless Services work.
 //
 // # The configuration
 //
 // Config is the whole configuration, as JSON in a file that is mounted from a ConfigMap and read again when it changes.
-// A file that does not parse or violates a rule of Validate is rejected. Then the last valid configuration stays in
-// effect, the metric geobench_wan_config_errors_total counts the rejection, and GET /status reports the error. At the
-// start there is no earlier configuration, so the sidecar exits with an error.
+// A file that does not parse or violates a rule of Validate is rejected. In that case the last valid configuration
+// stays in effect, the metric geobench_wan_config_errors_total counts the rejection, and GET /status reports the error.
+// At the start there is no earlier configuration, so the sidecar exits with an error.
 //
 //	{
 //	  "generation": 7,
@@ -35,12 +36,14 @@
 //	  ]
 //	}
 //
-// A single file fits all pods of a region, because the sidecar omits a pod's own addresses from the peers. A peer with
-// a host instead of an address stands for all addresses that the name resolves to. Names are looked up every second
-// (every n x 20 ms if there are n > 50 names). Pods may therefore start and stop without a new configuration if a
-// headless Service with publishNotReadyAddresses names them. A file may also be named after the pod (--config
-// /etc/geobench/wan/$(POD_NAME).json), for faults that affect only some pods of a region. kubelet refreshes a mounted
-// ConfigMap when it syncs the pod, about once a minute; a change of a pod annotation makes it sync immediately.
+// A single file fits all pods of a region, because the sidecar removes a pod's own addresses from the peers. A peer
+// with a host instead of an address stands for all addresses that the name resolves to. The sidecar looks up names
+// every second (if there are n > 50 names, every n x 20 ms). If peers are named by a headless Service with
+// publishNotReadyAddresses, pods may therefore start and stop without a new configuration.
+//
+// A file may also be named after the pod (--config /etc/geobench/wan/$(POD_NAME).json), for faults that affect only
+// some pods of a region. kubelet refreshes a mounted ConfigMap when it syncs the pod, about once a minute. A change of
+// a pod annotation makes it sync immediately.
 //
 // # Endpoints
 //

@@ -12,7 +12,7 @@ type held struct {
 	bytes uint32
 }
 
-// schedule is a heap of the delayed packets; the first to arrive is at the top.
+// schedule is a heap of the delayed packets, with the next packet to arrive at the top.
 type schedule struct {
 	heap  []held
 	count uint64

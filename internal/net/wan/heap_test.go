@@ -13,7 +13,7 @@ func TestScheduleIsSortedAndStable(t *testing.T) {
 	last := held{arrive: -1}
 	for popped < 20_000 {
 		if s.len() == 0 || rng.IntN(2) == 0 && pushed < 20_000 {
-			// As in real time, a new packet never arrives before a packet that has already left the schedule.
+			// As in real time, no new packet arrives before a packet that has already left the schedule.
 			s.push(held{arrive: max(last.arrive, 0) + time.Duration(rng.IntN(50)), id: pushed})
 			pushed++
 			continue

@@ -27,7 +27,7 @@ func oneWay(from *namespace, generation int64, l Link) *Config {
 	return &Config{Generation: generation, Seed: 1, Peers: []Peer{{Address: from.address, Region: "other"}}, Links: []Link{l}}
 }
 
-// fast reports whether the network is not emulated: at least one of ten round trips takes less than 5 ms.
+// fast reports whether the network is not emulated, that is, at least one of ten round trips takes less than 5 ms.
 func fast(a, b *namespace) bool {
 	rtts := a.pings(b, 10, time.Millisecond, 100*time.Millisecond)
 	return len(rtts) > 0 && slices.Min(rtts) < 5*time.Millisecond
@@ -44,7 +44,7 @@ func TestRoundTripIsTheSumOfBothLinks(t *testing.T) {
 		t.Errorf("%d of 60 round trips", len(rtts))
 	}
 	slices.Sort(rtts)
-	// The shortest round trip shows the emulated delay, independently of the machine's load.
+	// The shortest round trip shows the emulated delay, regardless of the load of the machine.
 	if rtts[0] < 49_900*time.Microsecond || rtts[0] > 51_500*time.Microsecond {
 		t.Errorf("round trips of %s to %s, want the shortest to be 50ms - 0.1ms + 1.5ms", rtts[0], rtts[len(rtts)-1])
 	}
@@ -84,7 +84,7 @@ func TestLossPerPacket(t *testing.T) {
 				if _, err := from.Write([]byte("x")); err != nil {
 					t.Fatal(err)
 				}
-				if i%250 == 249 { // = the kernel queues a thousand packets for a paused sidecar and drops further packets
+				if i%250 == 249 { // the kernel queues a thousand packets for a paused sidecar and drops all further packets
 					eventually(t, "the packets have come", func() bool {
 						st, err := b.status()
 						return err == nil && st.Links[0].Packets == int64(i+1) && st.Links[0].QueuedPackets == 0
@@ -108,11 +108,11 @@ func TestLossPerPacket(t *testing.T) {
 	}
 }
 
-// No packet bypasses the sidecar while the kernel's rules are replaced. They are replaced when peers start or stop and
+// No packet bypasses the sidecar while it replaces the kernel's rules. It replaces them when peers start or stop, and
 // when the pod gets an address.
 func TestChangesLetNothingPass(t *testing.T) {
 	a, b := podPair(t)
-	// A new address would make the sidecar replace its rules too, and two replacements at once fail.
+	// A new address would also make the sidecar replace its rules, and two replacements at the same time fail.
 	b.run(func() error { return os.WriteFile("/proc/sys/net/ipv6/conf/all/disable_ipv6", []byte("1"), 0) })
 	b.write(oneWay(a, 1, Link{DelayMicros: 100}))
 	b.start()
@@ -154,8 +154,7 @@ func TestChangesLetNothingPass(t *testing.T) {
 	}
 }
 
-// A change of the configuration does not lose delayed packets or delay them further, and neither does the exit of the
-// sidecar.
+// Neither a change of the configuration nor the exit of the sidecar loses delayed packets or delays them further.
 func TestChangesLoseNothing(t *testing.T) {
 	a, b := podPair(t)
 	config := oneWay(a, 1, Link{DelayMicros: 400_000})
@@ -202,8 +201,8 @@ func TestChangesLoseNothing(t *testing.T) {
 	}
 }
 
-// Packets that the kernel drops while they are delayed are counted. The kernel drops delayed packets when any program
-// removes a chain from a hook.
+// If the kernel drops packets while they are delayed, these packets are counted. The kernel drops delayed packets when
+// any program removes a chain from a hook.
 func TestTheKernelsDropsAreCounted(t *testing.T) {
 	a, b := podPair(t)
 	b.write(oneWay(a, 1, Link{DelayMicros: 300_000}))
@@ -285,8 +284,8 @@ func TestPartition(t *testing.T) {
 	}
 }
 
-// A saturated link carries exactly its rate. The test uses UDP, because the amount that TCP sends depends on how fast
-// the machine responds.
+// A saturated link carries exactly its rate. The test uses UDP, because the amount of data that TCP sends depends on
+// how fast the machine responds.
 func TestRateOfAFullLink(t *testing.T) {
 	a, b := podPair(t)
 	const rate, size = 100e6, 1400
@@ -318,8 +317,8 @@ func TestRateOfAFullLink(t *testing.T) {
 			received.Add(int64(n) + 28) // including the IP header
 		}
 	}()
-	// backlog returns the time that the rate needs for the queued data. The link is busy for that time, regardless of the
-	// machine's load.
+	// backlog returns the time that the link needs for the queued data at its rate. The link is busy during that time,
+	// regardless of the load of the machine.
 	backlog := func() time.Duration {
 		st, err := b.status()
 		if err != nil {
@@ -442,7 +441,8 @@ func TestBadConfiguration(t *testing.T) {
 	}
 }
 
-// Without credentials, only processes of the pod can query a sidecar's state; with credentials, only the operator can.
+// Without credentials, only processes of the pod can query the state of a sidecar. With credentials, only the operator
+// can.
 func TestStatusIsTheOperators(t *testing.T) {
 	a, b := podPair(t)
 	private, public := "://"+b.address+":7005", "http://"+b.address+":7003"
@@ -480,7 +480,8 @@ func TestStatusIsTheOperators(t *testing.T) {
 	}
 }
 
-// Packets of exempt ports, of addresses that are not peers, and of peers without a link are not affected.
+// The sidecar does not touch packets of exempt ports, packets of addresses that are not peers, and packets of peers
+// without a link.
 func TestLeftAlone(t *testing.T) {
 	a, b := podPair(t)
 	b.echo()
@@ -506,8 +507,8 @@ func TestLeftAlone(t *testing.T) {
 	}
 }
 
-// A database's pods may start before their peers have addresses. Which statement the kernel supports shows only when a
-// rule has an address.
+// A database's pods may start before their peers have addresses. The sidecar can find out which statement the kernel
+// supports only once a rule has an address.
 func TestPeersThatComeLater(t *testing.T) {
 	a, b := podPair(t)
 	b.echo()
@@ -522,8 +523,8 @@ func TestPeersThatComeLater(t *testing.T) {
 	}
 }
 
-// Phases start and stop by themselves, at their times. The log records every network that was in effect, including
-// networks that the operator did not write.
+// Phases start and stop on their own, at their times. The log records every network that was in effect, including
+// networks that the operator did not configure.
 func TestPhases(t *testing.T) {
 	a, b := podPair(t)
 	b.echo()

@@ -32,20 +32,20 @@ const (
 // causes lists all causes of drops.
 var causes = []Cause{LostCause, RateCause, CutCause, QueueCause, KernelCause}
 
-// path is the link between a peer address and the pod: a Link with the state of this address. It reads no clock and
-// does no I/O; the same seed and the same packets give the same results.
+// path is the link from one peer address to the pod: a Link and the state for this address. It reads no clock and does
+// no I/O, so the same seed and the same packets always give the same results.
 type path struct {
 	link *Link
 	rng  *rand.Rand
 
 	wander geo.Wander
-	// gauss is the last draw of a correlated distribution, as a standard normal variable.
+	// gauss is the last value drawn from a correlated distribution, as a standard normal variable.
 	gauss float64
 	// lost is set if the previous packet was lost.
 	lost bool
-	// free is the time at which the last packet has passed the rate limit.
+	// free is the time at which the last packet leaves the rate limit.
 	free time.Duration
-	// last is the arrival time of the last packet that keeps its order; latest is the time at which the last packet
+	// last is the arrival time of the last packet that was not reordered. latest is the time at which the last packet
 	// reached the link.
 	last, latest time.Duration
 }
@@ -75,8 +75,8 @@ func (p *path) set(l *Link) {
 }
 
 // packet returns the arrival time of a packet that reaches the link now, or the cause of its loss. bytes counts from
-// the IP header. now counts from any fixed instant. If now is earlier than before, which is possible with the clocks of
-// two processors, packet uses the earlier call's time.
+// the IP header on. now is measured from any fixed instant. It may be earlier than in the previous call, because clocks
+// of processors differ; packet then uses the earlier call's time.
 func (p *path) packet(now time.Duration, bytes int) (time.Duration, Cause) {
 	l := p.link
 	now = max(now, p.latest)
@@ -119,8 +119,8 @@ func (p *path) packet(now time.Duration, bytes int) (time.Duration, Cause) {
 }
 
 // loses reports whether the next packet is lost. It draws from a two-state chain (Gilbert, "Capacity of a burst-noise
-// channel", 1960). Let p be the share of lost packets and r the correlation of consecutive packets. Then a packet is
-// lost with probability p + r (1 - p) after a lost packet and p (1 - r) otherwise.
+// channel", 1960). Let p be the share of lost packets and r the correlation of consecutive packets. A packet is lost
+// with probability p + r (1 - p) if the previous packet was lost, and with probability p (1 - r) otherwise.
 func (p *path) loses() bool {
 	share := float64(p.link.LossPPM) / million
 	r := float64(p.link.LossCorrelationPPM) / million
@@ -132,8 +132,8 @@ func (p *path) loses() bool {
 	return p.lost
 }
 
-// deviation draws the deviation of a packet's delay from the mean. Consecutive deviations are correlated through a
-// first-order autoregressive normal variable, which is then converted to the requested distribution.
+// deviation draws the deviation of a packet's delay from the mean. It draws a first-order autoregressive normal
+// variable, so that consecutive deviations are correlated, and converts it to the requested distribution.
 func (p *path) deviation() time.Duration {
 	sigma := float64(micros(p.link.JitterMicros))
 	r := float64(p.link.JitterCorrelationPPM) / million
@@ -150,13 +150,14 @@ func (p *path) deviation() time.Duration {
 	return time.Duration(m/math.Cbrt(max(1-u, 1e-12)) - 1.5*m)
 }
 
-// exact reports whether the kernel must deliver packets separately. By default, the kernel delivers up to 64 KiB of a
-// TCP connection as a unit. This unit must not be lost, paced or reordered as a whole.
+// exact reports whether the kernel must deliver packets one by one. By default, the kernel delivers up to 64 KiB of a
+// TCP connection as a unit, which must not be lost, paced or reordered as a whole.
 func (l *Link) exact() bool {
 	return l.LossPPM > 0 || l.ReorderPPM > 0 || l.RateBitsPerSecond > 0 && l.RateBitsPerSecond <= exactRate
 }
 
-// exactRate is the rate at which 64 KiB take about a quarter of a millisecond. At higher rates they may pass as a unit.
+// exactRate is a rate at which 64 KiB take about a quarter of a millisecond. At higher rates, packets may pass as a
+// unit.
 const exactRate = 2_000_000_000
 
 func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond }

@@ -21,7 +21,8 @@ func testPath(t *testing.T, l Link) *path {
 	return newPath(&c.Links[0], 1, "db-eu-0", peerAddress)
 }
 
-// delays sends n packets, one per interval, and returns the delays of the delivered packets.
+// delays sends n packets, with the given interval between them. It returns the delays of the delivered packets, and the
+// number of dropped packets by cause.
 func delays(p *path, n int, interval time.Duration, bytes int) (kept []time.Duration, dropped map[Cause]int) {
 	dropped = map[Cause]int{}
 	for i := range n {
@@ -91,7 +92,7 @@ func TestJitter(t *testing.T) {
 	}
 }
 
-// Wandering delays preserve the order and the median, however closely packets follow each other.
+// Wandering delays preserve the order and the median of packets, even if packets follow each other closely.
 func TestWanderKeepsOrder(t *testing.T) {
 	p := testPath(t, Link{DelayMicros: 50_000, JitterMicros: 5_000})
 	var all []time.Duration
@@ -148,7 +149,7 @@ func TestLoss(t *testing.T) {
 				before = now
 			}
 			share, r := float64(tc.loss)/million, float64(tc.correlation)/million
-			// A correlated sample has the accuracy of a smaller independent sample.
+			// A correlated sample is only as accurate as a smaller independent sample.
 			sigma := math.Sqrt(share * (1 - share) / n * (1 + r) / (1 - r))
 			if got := float64(lost) / n; math.Abs(got-share) > 5*sigma+1e-9 {
 				t.Errorf("lost %.5f, want %.5f +- %.5f", got, share, 5*sigma)
@@ -163,7 +164,7 @@ func TestLoss(t *testing.T) {
 }
 
 func TestRate(t *testing.T) {
-	// Offer 20 Mbit/s to a link of 10 Mbit/s with room for 50 packets.
+	// Send 20 Mbit/s over a link of 10 Mbit/s with room for 50 packets in its queue.
 	p := testPath(t, Link{DelayMicros: 10_000, RateBitsPerSecond: 10_000_000, RateQueueBytes: 75_000})
 	kept, dropped := delays(p, 10_000, 600*time.Microsecond, 1500)
 	if got := float64(len(kept)) * 1500 * 8 / 6; math.Abs(got-10e6) > 0.02*10e6 {
@@ -172,7 +173,7 @@ func TestRate(t *testing.T) {
 	if dropped[RateCause] != 10_000-len(kept) {
 		t.Errorf("dropped %v, want all because of the rate", dropped)
 	}
-	// A packet that finds 49 packets in the queue waits for these and for itself: 50 x 1.2 ms.
+	// A packet that finds 49 packets in the queue waits for all of them and for its own transmission: 50 x 1.2 ms.
 	if longest := slices.Max(kept); longest > 70*time.Millisecond || longest < 68*time.Millisecond {
 		t.Errorf("the longest delay is %s, want 10ms + 60ms", longest)
 	}
@@ -207,7 +208,7 @@ func TestCut(t *testing.T) {
 	}
 }
 
-// A shorter delay takes effect immediately: packets that were sent before the change do not delay later packets.
+// A shorter delay takes effect immediately: packets sent before the change do not delay later packets.
 func TestChange(t *testing.T) {
 	p := testPath(t, Link{DelayMicros: 10_000_000})
 	if arrive, _ := p.packet(0, 100); arrive != 10*time.Second {

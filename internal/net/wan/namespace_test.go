@@ -28,12 +28,11 @@ import (
 	"github.com/geobench/geobench/internal/ops/identity"
 )
 
-// helperVariable is the environment variable that turns the test binary into a helper. If the value is "cleanup", the
-// helper calls Cleanup; otherwise the value is a configuration file, and the helper is a sidecar.
+// helperVariable is the environment variable that turns the test binary into a helper. If its value is "cleanup", the
+// helper calls Cleanup. Any other value is a configuration file, and the helper is a sidecar.
 const helperVariable = "GEOBENCH_WAN_TEST_HELPER"
 
-// credentialsVariable is the environment variable with the folder of the sidecar's credentials; the folder may be
-// empty.
+// credentialsVariable is the environment variable for the folder of the sidecar's credentials; empty for none.
 const credentialsVariable = "GEOBENCH_WAN_TEST_CREDENTIALS"
 
 func TestMain(m *testing.M) {
@@ -56,7 +55,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// namespace is a network namespace, which stands for a pod.
+// namespace is a network namespace. In the tests it takes the place of a pod.
 type namespace struct {
 	t       testing.TB
 	name    string
@@ -102,7 +101,7 @@ func podPair(t testing.TB) (a, b *namespace) {
 		ip(t, "-n", n.name, "link", "set", "lo", "up")
 		ip(t, "-n", n.name, "link", "set", "eth0", "up")
 		n.run(func() error {
-			// Paths with a large product of rate and delay need large windows.
+			// Paths with a large bandwidth-delay product need large windows.
 			for _, name := range []string{"tcp_rmem", "tcp_wmem"} {
 				if err := os.WriteFile("/proc/sys/net/ipv4/"+name, []byte("4096 131072 134217728"), 0); err != nil {
 					return err
@@ -224,7 +223,7 @@ func (n *namespace) get(path string) (string, error) {
 	return n.ask(fmt.Sprintf("http://127.0.0.1:%d%s", port, path), nil)
 }
 
-// ask sends a GET request from within the pod. with is the TLS configuration for https.
+// ask sends a GET request from within the pod. with is the TLS configuration for https; nil for http.
 func (n *namespace) ask(url string, with *tls.Config) (string, error) {
 	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: with,
 		DialContext: func(_ context.Context, network, address string) (conn net.Conn, err error) {
@@ -274,7 +273,7 @@ func eventually(t testing.TB, what string, f func() bool) {
 	}
 }
 
-// tables returns the number of the sidecars' tables in the namespace.
+// tables returns the number of tables in the namespace that belong to sidecars.
 func (n *namespace) tables() (count int) {
 	n.t.Helper()
 	n.run(func() error {
@@ -293,7 +292,7 @@ func (n *namespace) tables() (count int) {
 	return count
 }
 
-// echo answers UDP packets at port 9 until the end of the test.
+// echo answers UDP packets to port 9 until the end of the test.
 func (n *namespace) echo() {
 	n.t.Helper()
 	var conn net.PacketConn
@@ -316,7 +315,7 @@ func (n *namespace) echo() {
 	}()
 }
 
-// listen opens a UDP socket on port 9 with a receive buffer for everything that a test sends.
+// listen opens a UDP socket on port 9 with a receive buffer that is large enough for everything that a test sends.
 func (n *namespace) listen() net.PacketConn {
 	n.t.Helper()
 	var to net.PacketConn
@@ -335,7 +334,7 @@ func (n *namespace) listen() net.PacketConn {
 	return to
 }
 
-// receivedBy counts packets until none has arrived for a second.
+// receivedBy counts packets until no packet has arrived for a second.
 func receivedBy(to net.PacketConn) (n int) {
 	for b := make([]byte, 16); ; n++ {
 		_ = to.SetReadDeadline(time.Now().Add(time.Second))
@@ -355,8 +354,8 @@ func (n *namespace) dial(to *namespace) (conn net.Conn) {
 	return conn
 }
 
-// pings measures round trips to the echo of another namespace, one per interval. It omits round trips longer than
-// patience.
+// pings measures count round trips to the echo of another namespace, with the given interval between them. It omits
+// round trips longer than patience.
 func (n *namespace) pings(to *namespace, count int, interval, patience time.Duration) []time.Duration {
 	n.t.Helper()
 	conn := n.dial(to)
@@ -414,8 +413,8 @@ func (n *namespace) sink() {
 	}()
 }
 
-// send sends over the given number of TCP connections until stop is called or the test is over. acknowledged returns
-// the number of bytes that the other side has acknowledged.
+// send sends data over the given number of TCP connections until stop is called or the test is over. acknowledged
+// returns the number of bytes that the receiver has acknowledged.
 func (n *namespace) send(to *namespace, connections int) (acknowledged func() int64, stop func()) {
 	n.t.Helper()
 	f := n.flood(to, connections)
@@ -473,7 +472,7 @@ func (f *flows) acknowledged() (sum int64) {
 	return sum
 }
 
-// roundTrips returns the connections' round trips, as smoothed by the kernel.
+// roundTrips returns the smoothed round trips that the kernel has measured on the connections.
 func (f *flows) roundTrips() (out []time.Duration) {
 	for _, info := range f.infos() {
 		out = append(out, time.Duration(info.Rtt)*time.Microsecond)

@@ -33,9 +33,10 @@ const (
 
 	commandBind = 1
 	copyPacket  = 2
-	// flagWhole requests packets as the kernel holds them: possibly many packets of a TCP connection as a unit.
+	// flagWhole requests packets in the form in which the kernel holds them: possibly many packets of a TCP connection as
+	// a unit.
 	flagWhole = 1 << 2
-	// infoWhole marks such a unit.
+	// infoWhole marks a unit of several packets.
 	infoWhole = 1 << 1
 
 	verdictDrop   = 0
@@ -43,16 +44,18 @@ const (
 )
 
 const (
-	// copyBytes is the part of each packet that is copied to user space: the IP header is enough.
+	// copyBytes is the number of bytes of each packet that the kernel copies to user space, which is enough for the IP
+	// header.
 	copyBytes = 64
-	// maxQueued is the maximum number of packets that wait for a verdict in a queue. It is so high that QueueBytes takes
-	// effect first.
+	// maxQueued is the maximum number of packets that wait for a verdict in a queue. It is so large that the limit
+	// QueueBytes takes effect first.
 	maxQueued = 1 << 20
-	// receiveBuffer is the size of the socket's buffer for packet headers that the sidecar has not read, in bytes.
+	// receiveBuffer is the size of the socket's receive buffer, in bytes. The buffer contains packet headers that the
+	// sidecar has not read yet.
 	receiveBuffer = 64 << 20
 	// batch is the number of packets per read.
 	batch = 64
-	// messageSpace is the buffer size for a message; a packet's message takes about 200 bytes.
+	// messageSpace is the size of the buffer for a message. The message for a packet takes about 200 bytes.
 	messageSpace = 1024
 	answerWait   = 2 * time.Second
 )
@@ -66,7 +69,7 @@ var (
 type queuedPacket struct {
 	id    uint32
 	queue uint16
-	// bytes is the size from the IP header on.
+	// bytes is the size of the packet from the IP header on.
 	bytes int
 	whole bool
 	// stamp is the packet's arrival in wall-clock time, in nanoseconds, or 0 if the kernel does not report it.
@@ -77,7 +80,7 @@ type queuedPacket struct {
 // answer is the kernel's answer to a message; err is nil if the message succeeded.
 type answer struct {
 	err error
-	// verdict is set if the message was a packet's verdict; queue is the packet's queue.
+	// verdict is set if the message was the verdict on a packet; queue is then the packet's queue.
 	verdict bool
 	queue   uint16
 }
@@ -109,8 +112,8 @@ func openQueueSocket() (*queueSocket, error) {
 		s.close()
 		return nil, fmt.Errorf("receive buffer of the netfilter socket: %w: the capability NET_ADMIN is needed", err)
 	}
-	// Without this option, a full receive buffer would make reads fail. The kernel counts the packets that it could not
-	// deliver (kernelDrops).
+	// Without this option, reads would fail whenever the receive buffer is full. The kernel counts the packets that it
+	// could not deliver (kernelDrops).
 	if err := unix.SetsockoptInt(fd, unix.SOL_NETLINK, unix.NETLINK_NO_ENOBUFS, 1); err != nil {
 		s.close()
 		return nil, fmt.Errorf("netfilter socket: %w", err)
@@ -154,8 +157,8 @@ func bindMessage(queue, flags uint16) []byte {
 	return message(nil, queueConfig, flags, queue, func(b []byte) []byte { return attribute(b, configCommand, commandBind, 0, 0, 0) })
 }
 
-// bindFirst binds a queue and waits for the answer. In the meantime, rules of an earlier sidecar may still queue
-// packets; bindFirst lets these packets pass.
+// bindFirst binds a queue and waits for the answer. Until the answer arrives, rules of an earlier sidecar may still
+// queue packets; bindFirst lets these packets pass.
 func (s *queueSocket) bindFirst(queue uint16) error {
 	err := s.send(bindMessage(queue, unix.NLM_F_ACK))
 	for deadline := time.Now().Add(answerWait); err == nil; {
@@ -176,7 +179,7 @@ func (s *queueSocket) bindFirst(queue uint16) error {
 		}
 	}
 	if errors.Is(err, unix.EBUSY) || errors.Is(err, unix.EPERM) {
-		// The kernel answers EPERM, even to a capable process, for a queue that another process has bound.
+		// If another process has bound the queue, the kernel answers EPERM even to a process with the capability.
 		return fmt.Errorf("packet queue %d: %w: the capability NET_ADMIN is needed, and no other sidecar in this network namespace", queue, err)
 	}
 	return fmt.Errorf("packet queue %d: %w", queue, err)
@@ -202,7 +205,7 @@ func (s *queueSocket) configure(queue uint16, whole bool) error {
 func (s *queueSocket) send(b []byte) error {
 	for {
 		err := unix.Sendto(s.fd, b, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})
-		// A signal has interrupted the call before it sent anything.
+		// EINTR: a signal interrupted the call before it had sent anything, so try again.
 		if !errors.Is(err, unix.EINTR) {
 			return err
 		}
@@ -231,8 +234,8 @@ func (s *queueSocket) flush() error {
 	return err
 }
 
-// wait returns when the socket or the file descriptor other is readable, or after timeout. A negative timeout means no
-// timeout.
+// wait returns when the socket or the file descriptor other is readable, or after timeout. It has no timeout if timeout
+// is negative.
 func (s *queueSocket) wait(timeout time.Duration, other int) error {
 	var ts *unix.Timespec
 	if timeout >= 0 {
@@ -241,14 +244,14 @@ func (s *queueSocket) wait(timeout time.Duration, other int) error {
 	}
 	fds := [2]unix.PollFd{{Fd: int32(s.fd), Events: unix.POLLIN}, {Fd: int32(other), Events: unix.POLLIN}}
 	_, err := unix.Ppoll(fds[:], ts, nil)
-	// A signal may end the wait early, because callers then read without waiting.
+	// A signal may end the wait early. This is harmless, because callers then read without waiting.
 	if errors.Is(err, unix.EINTR) {
 		return nil
 	}
 	return err
 }
 
-// read passes the received packets and answers to packet and answered, up to a batch. It does not wait.
+// read passes at most one batch of received packets and answers to the functions packet and answered. It does not wait.
 func (s *queueSocket) read(packet func(queuedPacket), answered func(answer)) error {
 	_, err := s.readBatch(packet, answered)
 	return err
@@ -263,7 +266,7 @@ func (s *queueSocket) drain(packet func(queuedPacket), answered func(answer)) er
 	}
 }
 
-// readBatch implements read. It returns the number of messages that it has read.
+// readBatch implements read, and returns the number of messages read.
 func (s *queueSocket) readBatch(packet func(queuedPacket), answered func(answer)) (int, error) {
 	n, _, errno := unix.Syscall6(unix.SYS_RECVMMSG, uintptr(s.fd), uintptr(unsafe.Pointer(&s.headers[0])), batch, unix.MSG_DONTWAIT, 0, 0)
 	switch errno {
@@ -291,7 +294,8 @@ func (s *queueSocket) readBatch(packet func(queuedPacket), answered func(answer)
 	return int(n), nil
 }
 
-// parseAnswer decodes an error message without its netlink header: an error code and the message that it answers.
+// parseAnswer decodes an error message without its netlink header. The message consists of an error code and the
+// request to which it is the answer.
 func parseAnswer(b []byte) (a answer) {
 	// An error of 0 acknowledges the request.
 	if code := int32(native.Uint32(b)); code != 0 {
@@ -324,8 +328,7 @@ func parsePacket(b []byte) (p queuedPacket, ok bool) {
 			}
 		case attrPayload:
 			p.payload = value
-			// The payload may be cut off; then attrWholeLength contains the length. The order of the attributes does not
-			// matter.
+			// The payload may be truncated; attrWholeLength then contains the full length. The attributes may come in any order.
 			p.bytes = max(p.bytes, len(value))
 		case attrWholeLength:
 			if len(value) >= 4 {
@@ -336,7 +339,7 @@ func parsePacket(b []byte) (p queuedPacket, ok bool) {
 				p.whole = network.Uint32(value)&infoWhole != 0
 			}
 		}
-		// Attributes start at multiples of 4 bytes, but the last one may lack its padding.
+		// Attributes start at multiples of 4 bytes, but the padding of the last attribute may be missing.
 		b = b[min((length+3)&^3, len(b)):]
 	}
 	return p, ok

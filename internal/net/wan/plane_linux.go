@@ -18,12 +18,12 @@ import (
 )
 
 const (
-	// verdictsAtOnce is the maximum number of packets released per system call. The kernel delivers each packet before
-	// the call returns, so a small number keeps newly arriving packets from waiting long.
+	// verdictsAtOnce is the maximum number of packets released by one system call. The kernel delivers each packet before
+	// the call returns, so with a large number, newly arriving packets would wait long.
 	verdictsAtOnce = 16
-	// oldest is the maximum credible age of a packet when it is read. A larger difference is a step of the wall clock.
+	// oldest is the maximum plausible age of a packet when it is read. A larger age means that the wall clock was changed.
 	oldest = 50 * time.Millisecond
-	// slice is the scheduler time slice that the thread requests: a thread with a short slice is scheduled soon.
+	// slice is the scheduler time slice that the thread requests. The kernel schedules a thread with a short slice sooner.
 	slice = 100 * time.Microsecond
 	// segment is the payload of a full TCP packet in bytes, used to estimate the number of packets in a larger unit.
 	segment = 1448
@@ -51,8 +51,8 @@ func (c *counters) dropped(cause Cause) *atomic.Int64 {
 	return &c.queue
 }
 
-// slot is a packet queue and its link. The kernel searches a queue's list for each verdict. A separate queue per link
-// keeps that list in the order of the verdicts.
+// slot is a packet queue and its link. The kernel searches the queue's list of packets for each verdict. With a
+// separate queue for each link, the packets in the list are in the order of the verdicts.
 type slot struct {
 	link     Link
 	used     bool
@@ -62,7 +62,7 @@ type slot struct {
 	counters *counters
 }
 
-// plane holds the delayed packets. A goroutine on a dedicated thread, the loop, runs it; other goroutines access it
+// plane holds the delayed packets. The loop, a goroutine on its own thread, runs the plane. Other goroutines access it
 // through do.
 type plane struct {
 	socket *queueSocket
@@ -101,8 +101,8 @@ func newPlane(pod string, log *slog.Logger, lateness prometheus.Observer) (*plan
 		socket.close()
 		return nil, fmt.Errorf("eventfd: %w", err)
 	}
-	// The kernel timestamps packets while any socket requests timestamps. Without them, delays are a little longer under
-	// load.
+	// The kernel timestamps packets only while some socket requests timestamps. Without timestamps, delays are slightly
+	// longer under load.
 	stamps, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err == nil {
 		err = unix.SetsockoptInt(stamps, unix.SOL_SOCKET, unix.SO_TIMESTAMP, 1)
@@ -113,7 +113,7 @@ func newPlane(pod string, log *slog.Logger, lateness prometheus.Observer) (*plan
 	return &plane{socket: socket, wake: wake, stamps: stamps, pod: pod, log: log, start: time.Now(), lateness: lateness, byName: map[string]int{}}, nil
 }
 
-// do runs f in the loop. It returns after f, or with an error when ctx ends.
+// do runs f in the loop and then returns. If ctx ends first, it returns an error.
 func (p *plane) do(ctx context.Context, f func()) error {
 	done := make(chan struct{})
 	p.mu.Lock()
@@ -137,7 +137,7 @@ func (p *plane) poke() {
 
 // run runs the loop until ctx ends or the kernel fails. When ctx ends, it releases all delayed packets immediately.
 func (p *plane) run(ctx context.Context) error {
-	runtime.LockOSThread() // never unlocked, so the thread exits with its settings
+	runtime.LockOSThread() // never unlocked: the thread exits, because its settings must not affect other goroutines
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
 	// Kernels before 6.12 do not support slices of ordinary threads.
 	_ = unix.SchedSetAttr(0, &unix.SchedAttr{Size: unix.SizeofSchedAttr, Runtime: uint64(slice)}, 0)
@@ -167,7 +167,7 @@ func (p *plane) run(ctx context.Context) error {
 		}
 		p.call()
 	}
-	// Also release packets that have arrived and were not read yet.
+	// Also release packets that are in the queue but were not read yet.
 	_ = p.socket.drain(packet, answer)
 	for p.schedule.len() > 0 {
 		h := p.take()
@@ -247,7 +247,7 @@ func (p *plane) packet(q queuedPacket) {
 		s.paths[from] = way
 	}
 	arrive, cause := way.packet(p.cameAt(q.stamp), q.bytes)
-	// Check the limit after the link, so that the link's own losses are counted under their causes.
+	// Check this limit after the link, so that losses on the link are counted under their own causes.
 	if cause == Kept && p.heldBytes+int64(q.bytes) > p.maxBytes {
 		cause = QueueCause
 	}
@@ -262,8 +262,8 @@ func (p *plane) packet(q queuedPacket) {
 	p.schedule.push(held{arrive: arrive, id: q.id, slot: uint16(i), bytes: uint32(q.bytes)})
 }
 
-// cameAt converts the kernel's timestamp to the loop's time, so that a packet's wait for this thread counts towards its
-// delay.
+// cameAt converts the kernel's timestamp to the loop's time, so that the time for which a packet waits for this thread
+// counts towards its delay.
 func (p *plane) cameAt(stamp int64) time.Duration {
 	now := time.Now()
 	since := now.Sub(p.start)
@@ -302,8 +302,8 @@ func sourceOf(b []byte) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// prepare applies the links of a configuration, and returns their queues by name. Links that the configuration no
-// longer has keep their queues until forget.
+// prepare applies the links of a configuration, and returns their queues by name. The queues of removed links remain
+// until forget.
 func (p *plane) prepare(c *Config) (map[string]uint16, error) {
 	p.maxBytes, p.seed = c.QueueBytes, c.Seed
 	queues := map[string]uint16{}
@@ -353,8 +353,8 @@ func (p *plane) freeSlot() int {
 	return len(p.slots) - 1
 }
 
-// forget frees state for which the rules no longer queue packets: links that are not in queues, and addresses outside
-// spans. A slot with packets in flight is kept until the next call.
+// forget frees the state of links and addresses for which the rules no longer queue packets: links that are not in
+// queues, and addresses outside the spans. A slot with packets in flight remains until the next call.
 func (p *plane) forget(queues map[string]uint16, spans4, spans6 []span) {
 	for name, i := range p.byName {
 		s := p.slots[i]

@@ -30,7 +30,7 @@ const (
 // ruleset selects the packets that the kernel queues: packets from the addresses of each queue, except packets of
 // exempt ports.
 type ruleset struct {
-	// queues holds the queue numbers by link.
+	// queues maps links to queue numbers.
 	queues map[string]uint16
 	spans4 []span
 	spans6 []span
@@ -39,8 +39,8 @@ type ruleset struct {
 	bypass bool
 }
 
-// queueStatement returns the expression by which a rule queues a packet. A kernel supports one of two expressions, or
-// both.
+// queueStatement returns the expression with which a rule queues a packet. There are two such expressions; a kernel
+// supports at least one of them.
 type queueStatement func(queue uint16, bypass bool) expr.Any
 
 var queueStatements = []struct {
@@ -80,12 +80,12 @@ func connect() (*nftables.Conn, error) {
 	}))
 }
 
-// install replaces the existing rules, including rules of another process; no packet passes unmatched in the meantime.
-// It keeps the chains. When a chain is removed from its hook, the kernel drops every queued packet of the network
-// namespace, and does not count the drops.
+// install replaces the existing rules, including those of another process. No packet passes without matching either the
+// old or the new rules. It keeps the chains: when a chain is removed from its hook, the kernel drops every queued
+// packet of the network namespace, and does not count the drops.
 func (r *rules) install(set *ruleset) error {
 	if r.works < 0 {
-		// Test the statement separately: a ruleset without addresses does not contain it.
+		// Test the statement separately, because a ruleset without addresses does not contain it.
 		var failures []error
 		for i, q := range queueStatements {
 			err := probe(q.statement)
@@ -105,7 +105,7 @@ func (r *rules) install(set *ruleset) error {
 	return nil
 }
 
-// probe tests whether the kernel accepts a statement, in a table that the same transaction deletes.
+// probe tests whether the kernel accepts a statement. It uses a table that the same transaction deletes again.
 func probe(statement queueStatement) error {
 	c, err := connect()
 	if err != nil {
@@ -118,8 +118,8 @@ func probe(statement queueStatement) error {
 	return c.Flush()
 }
 
-// try inserts new rules before the existing rules, and removes the existing rules in a second transaction. With a
-// single transaction, packets occasionally pass (Linux 6.18): the kernel matches them against the rules of one
+// try inserts new rules before the existing rules, and removes the existing rules in a second transaction. If both
+// happen in one transaction, packets occasionally pass (Linux 6.18): the kernel matches them against the rules of one
 // generation and the sets of the other.
 func (r *rules) try(set *ruleset, statement queueStatement) error {
 	c, err := connect()
@@ -161,7 +161,7 @@ func (r *rules) try(set *ruleset, statement queueStatement) error {
 	return c.Flush()
 }
 
-// remains holds the rules and sets of a table that new rules and sets replace.
+// remains holds the old rules and sets of a table, which new ones replace.
 type remains struct {
 	rules []*nftables.Rule
 	sets  []*nftables.Set
@@ -181,9 +181,9 @@ func remainsOf(c *nftables.Conn, table *nftables.Table) (old remains, err error)
 	return old, nil
 }
 
-// free returns name, extended if necessary so that no existing set has this name.
+// free returns name, with a suffix if necessary, so that no existing set has this name.
 func (old remains) free(name string) string {
-	// The old sets exist until remove is called, so the new sets need other names.
+	// The old sets exist until remove is called, so the new sets need different names.
 	for slices.ContainsFunc(old.sets, func(s *nftables.Set) bool { return s.Name == name }) {
 		name += "-next"
 	}
@@ -215,7 +215,7 @@ func hooked(c *nftables.Conn, family nftables.TableFamily) (*nftables.Table, *nf
 	return table, chain
 }
 
-// quiet stops the rules from queueing further packets. Queued packets stay in their queues.
+// quiet makes the rules queue no further packets. Packets that are already queued stay in their queues.
 func quiet() error {
 	c, err := connect()
 	if err != nil {
@@ -312,8 +312,8 @@ func tables(c *nftables.Conn, family nftables.TableFamily) ([]*nftables.Table, e
 	return slices.DeleteFunc(all, func(t *nftables.Table) bool { return t.Name != tableName }), nil
 }
 
-// Cleanup removes the remains of sidecars from the network namespace of the process, and reports whether there were
-// any.
+// Cleanup removes everything that sidecars have left in the network namespace of the process, and reports whether there
+// was anything.
 func Cleanup() (bool, error) {
 	c, err := connect()
 	if err != nil {
@@ -339,7 +339,7 @@ func Cleanup() (bool, error) {
 	return true, nil
 }
 
-// ownAddresses returns matches without a link for the addresses of the network namespace's interfaces.
+// ownAddresses returns matches without a link for addrs, the addresses of the network namespace's interfaces.
 func ownAddresses(addrs []netip.Addr) []match {
 	var out []match
 	for _, a := range addrs {

@@ -39,14 +39,14 @@ const (
 	lookUpPerName = 20 * time.Millisecond
 	lookUpTimeout = 2 * time.Second
 	lookUpAtOnce  = 16
-	// loopTimeout is the timeout for an answer of the packet loop.
+	// loopTimeout is how long callers wait for an answer of the packet loop.
 	loopTimeout = 2 * time.Second
-	// processors is the minimum number of processors of the Go runtime. The loop occupies one, and a container's limit
-	// might leave none for other goroutines.
+	// processors is the minimum number of processors for the Go runtime. The loop occupies one of them, and with a
+	// container's CPU limit there might be none left for other goroutines.
 	processors = 4
 )
 
-// Options configures a sidecar.
+// Options contains the settings of a sidecar.
 type Options struct {
 	// ConfigPath is the path of the file with a Config.
 	ConfigPath string
@@ -59,7 +59,7 @@ type Options struct {
 	LookUp func(ctx context.Context, host string) ([]netip.Addr, error)
 }
 
-// sidecar is a process of geobench wan.
+// sidecar is the state of a `geobench wan` process.
 type sidecar struct {
 	Options
 	plane   *plane
@@ -80,7 +80,7 @@ type sidecar struct {
 }
 
 // Run emulates the network until ctx ends, and then removes its changes from the network namespace of the process. If
-// Run fails instead, packets pass or are dropped according to Config.FailPolicy.
+// Run fails, Config.FailPolicy determines whether packets pass or are dropped.
 func Run(ctx context.Context, o Options) error {
 	if o.LookUp == nil {
 		o.LookUp = func(ctx context.Context, host string) ([]netip.Addr, error) {
@@ -111,7 +111,7 @@ func Run(ctx context.Context, o Options) error {
 	}
 	defer stopServers()
 
-	// The loop outlives ctx: it handles queued packets until the rules no longer queue packets.
+	// The loop must outlive ctx: it handles queued packets until the rules queue no further packets.
 	loop, stopLoop := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan error, 1)
 	go func() { ended <- s.plane.run(loop) }()
@@ -125,7 +125,7 @@ func Run(ctx context.Context, o Options) error {
 	defer stopControl(nil)
 	failed := make(chan error, 1)
 	go func() {
-		// The loop exits by itself only if it fails.
+		// The loop ends on its own only if it fails.
 		err := <-ended
 		ended <- err
 		if err != nil {
@@ -148,8 +148,8 @@ func Run(ctx context.Context, o Options) error {
 	return errors.Join(err, failure)
 }
 
-// follow applies the configuration, and then follows changes of its file and of the addresses of its names until ctx
-// ends. It returns an error only if the first configuration cannot be applied.
+// follow applies the configuration and then, until ctx ends, follows changes of its file and of the addresses of its
+// host names. It returns an error only if the first configuration cannot be applied.
 func (s *sidecar) follow(ctx context.Context, file []byte) error {
 	addresses := s.lookUpAll(ctx, s.config, nil)
 	phase, err := s.apply(ctx, s.config, addresses)
@@ -184,7 +184,7 @@ func (s *sidecar) follow(ctx context.Context, file []byte) error {
 		if changed, err := os.ReadFile(s.ConfigPath); err != nil || !bytes.Equal(changed, file) {
 			var next *Config
 			if err == nil {
-				// Remember a file with errors too, so that it is parsed and reported only once.
+				// Remember even a file with errors, so that it is parsed and reported only once.
 				file = changed
 				next, err = ParseConfig(changed)
 			}
@@ -241,13 +241,13 @@ func (s *sidecar) appliedError() error {
 	return s.applied
 }
 
-// apply applies a configuration as of the present time, and returns the time of its next phase.
+// apply applies a configuration as of the current time, and returns the time of its next phase.
 func (s *sidecar) apply(ctx context.Context, file *Config, addresses map[string][]netip.Addr) (next time.Time, err error) {
 	c, next := file.At(time.Now())
 	err = s.enforce(ctx, c, addresses)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// After an error, s.config remains the last configuration that was applied.
+	// After an error, s.config remains the configuration that was last applied.
 	if s.applied = err; err == nil {
 		s.config, s.inForce, s.ready = file, c, true
 		s.log.Change(time.Now().UTC(), c)
@@ -271,7 +271,8 @@ func (s *sidecar) enforce(ctx context.Context, c *Config, addresses map[string][
 	if err != nil {
 		return err
 	}
-	// A pod's own addresses have no link, and are more specific than a prefix that includes them.
+	// A pod's own addresses have no link. They take precedence, because they are more specific than any prefix that
+	// includes them.
 	matches := ownAddresses(own)
 	var unresolved []string
 	for i := range c.Peers {
@@ -329,8 +330,8 @@ func hosts(c *Config) []string {
 	return out
 }
 
-// lookUpAll resolves the hosts of a configuration. An unknown host has no addresses; a host whose lookup failed keeps
-// its previous addresses.
+// lookUpAll resolves the hosts of a configuration. A host that does not exist has no addresses; if a lookup fails, the
+// host keeps its previous addresses.
 func (s *sidecar) lookUpAll(ctx context.Context, c *Config, before map[string][]netip.Addr) map[string][]netip.Addr {
 	ctx, cancel := context.WithTimeout(ctx, lookUpTimeout)
 	defer cancel()
@@ -351,7 +352,7 @@ func (s *sidecar) lookUpAll(ctx context.Context, c *Config, before map[string][]
 				// The rules match IPv4 packets by their IPv4 addresses, and packets contain no zones.
 				found[i] = found[i].Unmap().WithZone("")
 			}
-			// Sort the addresses: follow compares them with the previous addresses, and resolvers rotate their order.
+			// Sort, because follow compares the addresses with the previous ones, and resolvers rotate their order.
 			slices.SortFunc(found, netip.Addr.Compare)
 			mu.Lock()
 			out[host] = slices.Compact(found)
@@ -384,7 +385,7 @@ func ownText() string {
 	return fmt.Sprint(own, err)
 }
 
-// status returns the response of GET /status.
+// status returns the response to GET /status.
 func (s *sidecar) status(ctx context.Context) (*Status, error) {
 	out := &Status{Pod: s.Pod, Process: s.process}
 	s.mu.Lock()
@@ -424,7 +425,7 @@ func (s *sidecar) status(ctx context.Context) (*Status, error) {
 	return out, nil
 }
 
-// history returns the response of GET /log.
+// history returns the response to GET /log.
 func (s *sidecar) history() *Log {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -486,7 +487,7 @@ func (s *sidecar) serve(address string) (stop func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	// Processes in the pod's network namespace need no credentials.
+	// Without credentials, only processes in the pod's network namespace may send requests.
 	asks := "127.0.0.1"
 	if s.Credentials != "" {
 		asks = ""
@@ -502,7 +503,7 @@ func (s *sidecar) serve(address string) (stop func(), err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var servers sync.WaitGroup
 	for l, h := range map[net.Listener]http.Handler{public: s.public(), private: s.administration()} {
-		servers.Go(func() { _ = admin.Serve(ctx, l, h) }) // a failure shows in unanswered probes
+		servers.Go(func() { _ = admin.Serve(ctx, l, h) }) // a failure shows up as unanswered probes
 	}
 	return func() { cancel(); servers.Wait() }, nil
 }
@@ -544,7 +545,7 @@ func (s *sidecar) public() http.Handler {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), loopTimeout)
 		defer cancel()
-		// Even an empty call is executed only while the loop is running.
+		// The loop executes even an empty call only while it makes progress.
 		say(w, s.plane.do(ctx, func() {}))
 	})
 	mux.Handle("GET /metrics", table.Handler(s.metrics.registry))
@@ -568,8 +569,7 @@ func newMetrics(s *sidecar) *metrics {
 	return m
 }
 
-// collect exports the loop's counters. If the loop does not answer, the sidecar is not ready, and there are no other
-// metrics.
+// collect exports the loop's counters. If the loop does not answer, collect reports only that the sidecar is not ready.
 func (s *sidecar) collect(put table.Put) {
 	st, err := s.status(context.Background())
 	if err != nil {

@@ -11,14 +11,14 @@ type span struct {
 	link        string
 }
 
-// match assigns a link to a prefix; an empty link means none.
+// match assigns a link to a prefix; an empty name means no link.
 type match struct {
 	prefix netip.Prefix
 	link   string
 }
 
-// spansOf converts prefixes to disjoint ranges of an address family in ascending order. The most specific prefix
-// applies; among equal prefixes, the first. Addresses without a link are in no range.
+// spansOf converts prefixes to disjoint ranges of an address family in ascending order. For each address, the most
+// specific prefix applies or, among equal prefixes, the first one. Addresses without a link are in no range.
 func spansOf(matches []match, is4 bool) []span {
 	var sorted []match
 	for _, m := range matches {
@@ -45,8 +45,8 @@ func spansOf(matches []match, is4 bool) []span {
 		}
 		out = append(out, span{first, last, link})
 	}
-	// Prefixes nest: open holds the prefixes that contain the current position, the innermost last. next is the first
-	// address that is not assigned yet; it is invalid after the highest possible address.
+	// Prefixes are nested: open holds the prefixes that contain the current position, the innermost last. next is the
+	// first address that is not assigned yet; it is invalid after the highest possible address.
 	var open []span
 	var next netip.Addr
 	closeTo := func(before netip.Addr) {

@@ -18,8 +18,9 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 )
 
-// BenchmarkTCPUnderLoss compares the kernel's TCP with the TCP model of simulations and BuiltIn links. A sidecar delays
-// and loses the kernel's packets. The result is the throughput of a connection that always has data to send, in Mbit/s.
+// BenchmarkTCPUnderLoss compares the kernel's TCP with the TCP model that simulations and BuiltIn links use. A sidecar
+// delays and loses the kernel's packets. The result is the throughput of a connection that always has data to send, in
+// Mbit/s.
 func BenchmarkTCPUnderLoss(b *testing.B) {
 	for _, congestion := range []geo.Congestion{geo.CongestionReno, geo.CongestionCubic} {
 		for _, rtt := range []time.Duration{400 * time.Microsecond, 20 * time.Millisecond, 100 * time.Millisecond} {
@@ -27,7 +28,7 @@ func BenchmarkTCPUnderLoss(b *testing.B) {
 				b.Run(fmt.Sprintf("%s/%v/%v%%", congestion, rtt, float64(ppm)/1e4), func(b *testing.B) {
 					for b.Loop() {
 						kernel, seen := kernelUnderLoss(b, congestion, rtt, ppm)
-						// Give the model the measured round trip: the sidecar's own work may make it longer than declared.
+						// Use the measured round trip in the model, because the sidecar's own work may make it longer than declared.
 						model := modelUnderLoss(congestion, seen, ppm)
 						b.ReportMetric(float64(seen.Microseconds()), "us-rtt")
 						b.ReportMetric(kernel, "kernel-Mbit/s")
@@ -42,7 +43,7 @@ func BenchmarkTCPUnderLoss(b *testing.B) {
 }
 
 // lossyPair returns a pair of namespaces. Until end is called, their sidecars delay packets in both directions, and
-// lose some of the packets that from sends.
+// lose some of the packets that the namespace from sends.
 func lossyPair(b *testing.B, rtt time.Duration, ppm int64) (from, to *namespace, end func()) {
 	b.Helper()
 	from, to = podPair(b)
@@ -63,14 +64,13 @@ func lossyPair(b *testing.B, rtt time.Duration, ppm int64) (from, to *namespace,
 	}
 }
 
-// kernelUnderLoss returns the rate of a connection, and its smoothed round trip during the transfer.
+// kernelUnderLoss returns the throughput of a connection, and its smoothed round trip during the transfer.
 func kernelUnderLoss(b *testing.B, congestion geo.Congestion, rtt time.Duration, ppm int64) (mbps float64, seen time.Duration) {
 	from, to, end := lossyPair(b, rtt, ppm)
 	defer end()
 	to.sink()
 	from.congestion = strings.ToLower(string(congestion))
-	// The number of connections is high enough to observe many losses, and low enough for the sidecar to handle all
-	// packets.
+	// Use enough connections to observe many losses, but so few that the sidecar can handle all packets.
 	connections := 30
 	if rtt < time.Millisecond {
 		connections = 1
@@ -95,14 +95,14 @@ func modelUnderLoss(congestion geo.Congestion, rtt time.Duration, ppm int64) flo
 	const frame, bytes = 64 << 10, 400 << 20
 	var arrival time.Duration
 	for range bytes / frame {
-		arrival, _ = path.Send(0, frame, rng) // = all frames wait for the window from the start
+		arrival, _ = path.Send(0, frame, rng) // all frames wait for the window from the start
 	}
 	return bytes * 8 / arrival.Seconds() / 1e6
 }
 
-// BenchmarkThinTCPUnderLoss makes the same comparison for connections that send a small frame at intervals, like a log
-// that is sent in batches. It reports the additional delay of frames compared to a link without loss: the mean and the
-// 99th percentile, in ms.
+// BenchmarkThinTCPUnderLoss compares the same two for connections that send a small frame at regular intervals, like a
+// log that is sent in batches. It reports the additional delay of frames compared to a link without loss: the mean and
+// the 99th percentile, in ms.
 func BenchmarkThinTCPUnderLoss(b *testing.B) {
 	const ppm = 20_000
 	for _, rtt := range []time.Duration{400 * time.Microsecond, 20 * time.Millisecond, 100 * time.Millisecond} {
@@ -137,7 +137,7 @@ func p99(all []time.Duration) float64 {
 	return all[len(all)*99/100].Seconds() * 1000
 }
 
-// thinFrame is the size of a frame, in bytes; a frame starts with its sending time.
+// thinFrame is the size of a frame in bytes. A frame starts with the time at which it was sent.
 const thinFrame = 100
 
 // thinKernel returns the additional delays of frames with the kernel's TCP.

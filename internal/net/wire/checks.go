@@ -14,7 +14,7 @@ var (
 		"the sender of a resumable link keeps all frames after the last acknowledged one, in order")
 )
 
-// Check checks the invariants of a link. No goroutine may read from the link in the meantime. Only tests call Check,
+// Check checks the invariants of a link. While it runs, no goroutine may read from the link. Only tests call Check,
 // because the drivers that check invariants have no links.
 func (l *Link) Check(c *invariant.Checker) {
 	name := fmt.Sprintf("the link to node %d", l.peer)

@@ -25,7 +25,7 @@ func (r *received) Receive(payload []byte) error {
 
 func (*received) Turn() {}
 
-// bareLink is a link without a connection; the test builds its frames.
+// bareLink is a link without a connection, for which the test builds the frames.
 type bareLink struct {
 	*Link
 	*received
@@ -40,7 +40,7 @@ func newBareLink(durable bool) *bareLink {
 	return b
 }
 
-// reads delivers the frames from first to last over a connection that then ends.
+// reads delivers the frames from first to last over a connection, which then ends.
 func (b *bareLink) reads(first, last uint32) error {
 	var stream bytes.Buffer
 	for seq := first; seq <= last; seq++ {
@@ -101,7 +101,7 @@ func TestFramesComeInOrder(t *testing.T) {
 }
 
 // A sender drops exactly the acknowledged frames, whether an acknowledgement arrives in time, twice or late. In a
-// replay, the sender keeps the frames that the peer lacks.
+// replay, the sender keeps the frames that the peer has not received.
 func TestSenderHoldsWhatIsNotAcknowledged(t *testing.T) {
 	b := newBareLink(true)
 	add := func(from, to uint32) {
@@ -110,7 +110,7 @@ func TestSenderHoldsWhatIsNotAcknowledged(t *testing.T) {
 		}
 	}
 	add(1, 6)
-	for range 5 { // = the writer has written them
+	for range 5 { // the writer has written the frames
 		b.s.unacked.push(b.s.queue.pop())
 	}
 	b.holds(t)
@@ -136,7 +136,7 @@ func TestSenderHoldsWhatIsNotAcknowledged(t *testing.T) {
 }
 
 // A connection is refused if the peer reports frames that were never sent to it, or lacks frames that it had
-// acknowledged. It cannot be the same process.
+// acknowledged. Such a peer cannot be the same process.
 func TestPeersThatKnowTooMuchOrTooLittle(t *testing.T) {
 	for name, tc := range map[string]struct {
 		acknowledged, received uint32
@@ -161,8 +161,8 @@ func TestPeersThatKnowTooMuchOrTooLittle(t *testing.T) {
 	}
 }
 
-// A node with a log sends nothing before Flush, however many frames it has filled. The inputs that led to these frames
-// may not be in the log yet.
+// A node with a log sends nothing before Flush, regardless of how many frames it has filled: the inputs that led to
+// these frames may not be in the log yet.
 func TestNothingLeavesANodeWithALogBeforeFlush(t *testing.T) {
 	for name, durable := range map[string]bool{"with a log": true, "without a log": false} {
 		b := newBareLink(durable)
@@ -182,7 +182,7 @@ func TestNothingLeavesANodeWithALogBeforeFlush(t *testing.T) {
 	}
 }
 
-// After a cut link is restored, frames keep their order. A frame that is added before the writer has noticed the change
+// When a cut link heals, frames keep their order. A frame that is added before the writer has noticed the change
 // follows the frames that the path had refused.
 func TestFramesLeaveInOrderAfterACut(t *testing.T) {
 	link := geo.Link{Delay: 5 * time.Millisecond}
@@ -194,7 +194,7 @@ func TestFramesLeaveInOrderAfterACut(t *testing.T) {
 	s.disturb(link, link, true)
 	add(1)
 	add(2)
-	s.resume = s.path.Heal(0) // = no frame was refused before this time, so there is no wait
+	s.resume = s.path.Heal(0) // no frame was refused before this time, so there is no wait
 	add(3)
 	s.unblock(Now())
 	last := time.Duration(0)
@@ -207,7 +207,7 @@ func TestFramesLeaveInOrderAfterACut(t *testing.T) {
 	}
 }
 
-// Until the handshake is over, a frame must not be larger than maxGreeting.
+// Until the handshake is over, frames larger than maxGreeting are rejected.
 func TestFramesOfStrangersAreShort(t *testing.T) {
 	for size, taken := range map[uint32]bool{0: false, 1: true, maxGreeting: true, maxGreeting + 1: false, MaxFrame: false, 1<<32 - 1: false} {
 		head := binary.LittleEndian.AppendUint32(nil, size)

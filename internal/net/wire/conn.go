@@ -13,8 +13,8 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// Conn connects a client and a node: it carries transactions to the node and outcomes to the client. Its sending
-// methods are for a single goroutine.
+// Conn is a connection between a client and a node: it carries transactions to the node and outcomes to the client.
+// Only one goroutine may call its sending methods.
 type Conn struct {
 	conn    net.Conn
 	fr      *frameReader
@@ -22,7 +22,7 @@ type Conn struct {
 	out     outbox
 	accepts uint8 // type of the frames to be received
 	process string
-	run     string // = the run that the client belongs to: see Run
+	run     string // the client's run: see Run
 
 	sending, receiving *traffic
 	closing            sync.Once
@@ -40,7 +40,7 @@ func newConn(conn net.Conn, fr *frameReader, path *geo.Path, sends, accepts uint
 
 func (c *Conn) start() {
 	c.fr.limit = MaxFrame
-	_ = c.s.attach(c.conn, 0, func(error) { _ = c.conn.Close() }) // = attach fails only for resumable senders
+	_ = c.s.attach(c.conn, 0, func(error) { _ = c.conn.Close() }) // attach fails only for resumable senders
 }
 
 // Dial connects to the node at address as a client. h identifies the node. key is the key of h.Run's clients, or nil if
@@ -53,7 +53,7 @@ func Dial(ctx context.Context, address string, h Hello, key []byte, path *geo.Pa
 		return nil, err
 	}
 	h.Role = Client
-	// A deadline in the past ends the handshake when ctx ends.
+	// If ctx ends, a deadline in the past makes the handshake fail.
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	fr := newFrameReader(conn)
 	w, err := greet(conn, fr, &h, key)
@@ -70,7 +70,8 @@ func Dial(ctx context.Context, address string, h Hello, key []byte, path *geo.Pa
 	return c, nil
 }
 
-// Run returns the run that a client belongs to. If the node has keys, the client has proved it.
+// Run returns the name of the run that the client belongs to. If the node has keys, the client has proved that it
+// belongs to the run.
 func (c *Conn) Run() string { return c.run }
 
 // Process returns the name of the dialled node's process.
@@ -113,8 +114,8 @@ func (c *Conn) SendTransaction(t *txn.Transaction) bool {
 	return true
 }
 
-// SendOutcome queues o until Flush. It reports whether nothing was queued before, so that the caller can record which
-// connections to flush. A result too large for a frame is omitted, and the outcome becomes Unknown.
+// SendOutcome queues o until Flush. It reports whether the queue was empty before, so that the caller can record which
+// connections to flush. If the result is too large for a frame, SendOutcome omits it, and the outcome becomes Unknown.
 func (c *Conn) SendOutcome(o *txn.Outcome) (first bool) {
 	if len(o.Result)+len(o.Reason) > MaxFrame-scratchSize {
 		o = &txn.Outcome{ID: o.ID, Status: txn.Unknown, Cause: txn.CauseNode, Reason: "result-too-large"}
@@ -135,7 +136,7 @@ func (c *Conn) sent() {
 // Flush passes the queued frames to the writer. It never blocks.
 func (c *Conn) Flush() { c.out.flush() }
 
-// Received adds to the number of received messages, because a Conn itself counts only frames.
+// Received adds to the number of received messages. The receiver must call it, because a Conn counts only frames.
 func (c *Conn) Received(messages int) { c.receiving.messages.Add(int64(messages)) }
 
 // Close closes the connection and waits for its writer. Sent messages may be lost.
@@ -146,21 +147,21 @@ func (c *Conn) Close() {
 	})
 }
 
-// ReadTransactions calls f for each transaction of a client's payload. The transactions share allocations, with room
-// for accesses keys each.
+// ReadTransactions calls f for each transaction in a client's payload. It allocates transactions in groups, with room
+// for the given number of accesses in each.
 func ReadTransactions(payload []byte, accesses int, f func(*txn.Transaction)) error {
 	r := codec.NewReader(payload)
 	var slab []txn.Transaction
 	var sets []txn.Access
 	for r.Len() > 0 && r.Err() == nil {
 		if len(slab) == 0 {
-			// Guess the number of transactions from 64 bytes each, so that a few allocations serve all of them.
+			// Estimate the number of transactions at 64 bytes each, so that a few allocations suffice for all of them.
 			n := min(max(1, r.Len()/64), 64)
 			slab, sets = make([]txn.Transaction, n), make([]txn.Access, n*accesses)
 		}
 		t := &slab[0]
 		slab = slab[1:]
-		// Limit the capacity, so that accesses beyond it do not overwrite the next transaction's accesses.
+		// Limit the capacity, so that further accesses do not overwrite the accesses of the next transaction.
 		t.Accesses, sets = sets[:0:accesses], sets[accesses:]
 		if r.Transaction(t); r.Err() == nil {
 			f(t)
@@ -169,7 +170,7 @@ func ReadTransactions(payload []byte, accesses int, f func(*txn.Transaction)) er
 	return r.Done()
 }
 
-// ReadOutcomes appends the outcomes of a node's payload to dst.
+// ReadOutcomes appends the outcomes in a node's payload to dst.
 func ReadOutcomes(payload []byte, dst []txn.Outcome) ([]txn.Outcome, error) {
 	r := codec.NewReader(payload)
 	for r.Len() > 0 {

@@ -8,8 +8,8 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 )
 
-// A link that is cut keeps the sent messages, in order, and delivers them once it has recovered. If the delay of a link
-// increases, messages arrive later.
+// While a link is cut, it keeps the sent messages in order, and it delivers them once it has healed. If the delay of a
+// link increases, messages arrive later.
 func TestDisturbedLink(t *testing.T) {
 	link := geo.Link{Delay: 5 * time.Millisecond}
 	nodes := startNodes(t, twoRegions(link), 300, func(c *Config) { c.Emulate = true })
@@ -47,7 +47,7 @@ func TestDisturbedLink(t *testing.T) {
 }
 
 // A link that is faster than declared for a second is reported, with the interval in which it was too fast. A slower
-// link, or a link with a few short round trips, is not reported.
+// link is not reported, and neither is a link with a few short round trips.
 func TestTooFast(t *testing.T) {
 	link, faster := geo.Link{Delay: 30 * time.Millisecond}, geo.Link{Delay: 5 * time.Millisecond}
 	nodes := startNodes(t, twoRegions(link), 1, func(c *Config) { c.Emulate = true })
@@ -84,8 +84,8 @@ func TestTooFast(t *testing.T) {
 	}
 }
 
-// A peer that was given up may disconnect. If it returns as another process, it is refused. Neither event breaks the
-// database.
+// If a peer was given up, it may disconnect, and if it returns as another process, it is refused. Neither event breaks
+// the database.
 func TestGivenUpPeer(t *testing.T) {
 	topology := twoRegions(geo.Link{})
 	topology.Partitions = 2

@@ -23,24 +23,24 @@ type Config struct {
 	NodeIncarnation                uint32
 	Self                           geo.NodeID
 	Topology                       *geo.Topology
-	// Addresses holds the nodes' host:port, by geo.NodeID.
+	// Addresses contains the host:port of each node, by geo.NodeID.
 	Addresses []string
-	// Emulate is set to delay sent messages as Topology.Links declares.
+	// Emulate is set if sent messages are delayed as Topology.Links declares.
 	Emulate bool
 	// Seed seeds the emulation's random generator.
 	Seed uint64
-	// BufferLimit is the number of bytes that a link may keep for a peer without acknowledgement before the endpoint
-	// counts as congested. The link still keeps more. 0 means 64 MiB.
+	// BufferLimit is the number of unacknowledged bytes that a link may keep for a peer before the endpoint counts as
+	// congested. The link does not drop messages beyond the limit. 0 means 64 MiB.
 	BufferLimit int
-	// Durable is set if the node logs the messages that it receives. Then no message is sent before Link.Flush or
-	// Conn.Flush, however much is queued, and a peer's frames are acknowledged only after Link.Logged.
+	// Durable is set if the node logs the messages that it receives. In that case no message is sent before Link.Flush or
+	// Conn.Flush, regardless of the amount queued. A peer's frames are acknowledged only after Link.Logged.
 	Durable bool
 	// Keys authenticates connections. If it is nil, any process that knows the database and its incarnation may connect.
 	Keys *Keys
-	// Receiver returns the receiver of a peer's messages.
+	// Receiver returns the receiver for messages from peer from.
 	Receiver func(from geo.NodeID) Receiver
-	// Client returns the receiver of a new client's transactions. ClientGone is called when that receiver gets no more
-	// calls.
+	// Client returns the receiver for the transactions of a new client. ClientGone is called after the last call to that
+	// receiver.
 	Client     func(c *Conn) Receiver
 	ClientGone func(c *Conn)
 	// Replaceable lists the nodes that a later incarnation may replace. If a later incarnation replaces any other node,
@@ -58,7 +58,7 @@ type Config struct {
 type Endpoint struct {
 	cfg   Config
 	links []*Link // by geo.NodeID; nil for the node itself
-	// peers holds the links to the nodes of each region, without this node.
+	// peers contains the links to the nodes of each region, without this node.
 	peers [][]*Link
 
 	ctx      context.Context
@@ -66,7 +66,7 @@ type Endpoint struct {
 	wg       sync.WaitGroup
 	listener net.Listener
 
-	reached   atomic.Int32 // number of links that have had a connection
+	reached   atomic.Int32 // number of links that have been connected at least once
 	congested atomic.Int32 // number of congested links
 	stalls    atomic.Int64
 	broken    atomic.Pointer[string]
@@ -82,12 +82,12 @@ type Endpoint struct {
 // rttWindow is the maximum age of reported round trips.
 const rttWindow = 10 * time.Second
 
-// samples holds the latest round trips to a region.
+// samples contains the latest round trips to a region.
 type samples struct {
 	mu   sync.Mutex
 	ring [256]struct{ at, rtt time.Duration }
 	n    int
-	// watch covers all links to the region; each Link has a separate watch.
+	// watch covers all links to the region together; each Link also has its own watch.
 	watch watch
 }
 
@@ -140,7 +140,7 @@ func (e *Endpoint) Start(l net.Listener) {
 	go e.accept()
 	go e.probe()
 	for _, l := range e.links {
-		// Of each pair, the node with the higher ID dials, so that a pair has a single connection.
+		// In each pair of nodes, the node with the higher ID dials, so that the pair has a single connection.
 		if l != nil && l.peer < e.cfg.Self {
 			e.wg.Add(1)
 			go e.dial(l)
@@ -165,7 +165,8 @@ func (e *Endpoint) Close() {
 // Link returns the link to a peer.
 func (e *Endpoint) Link(to geo.NodeID) *Link { return e.links[to] }
 
-// Ready reports whether every peer has been reached and no peer has lost its state. If not, why is the reason.
+// Ready reports whether every peer has been reached and the database is not broken. If it returns false, why is the
+// reason.
 func (e *Endpoint) Ready() (ok bool, why string) {
 	if b := e.broken.Load(); b != nil {
 		return false, *b
@@ -194,7 +195,7 @@ func (e *Endpoint) Ready() (ok bool, why string) {
 // Complete reports whether every peer has been reached.
 func (e *Endpoint) Complete() bool { return int(e.reached.Load()) == len(e.links)-1 }
 
-// Congested reports whether any link keeps more than Config.BufferLimit bytes without acknowledgement.
+// Congested reports whether any link keeps more than Config.BufferLimit unacknowledged bytes.
 func (e *Endpoint) Congested() bool { return e.congested.Load() > 0 }
 
 // Stalls returns how often a link became congested.
@@ -225,8 +226,8 @@ func (e *Endpoint) ClientTraffic() (requests, answers geo.Traffic) {
 	return e.fromClients.load(), e.toClients.load()
 }
 
-// RoundTrips returns the round trips to region r in the last 10 s, in microseconds, or nil if the region has no other
-// node.
+// RoundTrips returns the round trips to region r in the last 10 s, in microseconds, or nil if the region contains no
+// other node.
 func (e *Endpoint) RoundTrips(r geo.Region) *hdrhistogram.Histogram {
 	if len(e.peers[r]) == 0 {
 		return nil
@@ -255,15 +256,15 @@ func (e *Endpoint) roundTrip(peer geo.NodeID, nanoseconds int64) {
 	defer s.mu.Unlock()
 	s.ring[s.n%len(s.ring)] = struct{ at, rtt time.Duration }{now, rtt}
 	s.n++
-	// With a single peer, the peer's own watch covers the region.
+	// With a single peer, the watch of the link to this peer covers the region.
 	if len(e.peers[e.cfg.Topology.RegionOf(peer)]) > 1 {
 		s.watch.add(now, rtt)
 	}
 	e.links[peer].watch.add(now, rtt)
 }
 
-// Fast returns the intervals since Start in which links were too fast. For each region, it lists first the intervals of
-// all links together, if there are several links, and then the intervals of each link.
+// Fast returns the intervals since Start in which links were too fast. If a region has several links, its first
+// intervals are those of all links together. The intervals of each link follow.
 func (e *Endpoint) Fast() (out []Fast) {
 	for r := range e.rtts {
 		s := &e.rtts[r]
@@ -292,18 +293,18 @@ func (e *Endpoint) congestion(on bool) {
 	}
 }
 
-// fail reports that the database is broken. Only the first call has an effect.
+// fail reports that the database is broken. Only the first call reports anything.
 func (e *Endpoint) fail(reason string) {
 	if e.broken.CompareAndSwap(nil, &reason) {
 		e.cfg.Broken(reason)
 	}
 }
 
-// probe continuously measures round trips to every region, with the region's nodes in turn, and closes silent
-// connections.
+// probe continuously measures round trips to every region, alternating between the nodes of the region. It also closes
+// silent connections.
 func (e *Endpoint) probe() {
 	defer e.wg.Done()
-	// Nodes take turns, so that the probes of many nodes in one process do not coincide.
+	// Nodes probe at different times, so that the probes of many nodes in one process do not coincide.
 	phase := probeEvery * time.Duration(e.cfg.Self) / time.Duration(len(e.links))
 	select {
 	case <-time.After(phase):
@@ -319,7 +320,7 @@ func (e *Endpoint) probe() {
 			}
 			if l := peers[n%len(peers)]; l.connected() {
 				l.control(framePing, uint64(Now()))
-				// TCP may take minutes to notice a dead peer; probes make an idle connection send something.
+				// TCP may take minutes to notice that a peer has died. Because of the probes, an intact connection is never silent.
 				if Now()-time.Duration(l.heard.Load()) > silence {
 					l.mu.Lock()
 					if l.current != nil {
@@ -345,17 +346,17 @@ func (e *Endpoint) dial(l *Link) {
 	for e.ctx.Err() == nil && !l.given.Load() {
 		connected, err := e.dialOnce(l)
 		var refusal *Refusal
-		// Further attempts cannot succeed: one of the two processes has lost its state or was replaced.
+		// Further attempts cannot succeed, because one of the two processes has lost its state or was replaced.
 		if errors.As(err, &refusal) && (refusal.Code == LostState || refusal.Code == Superseded) && !l.given.Load() {
 			e.fail(refusal.Reason)
 			return
 		}
-		// The peer was running a moment ago, so try again soon.
+		// The peer was running a moment ago, so retry soon.
 		if connected {
 			backoff = first
 		}
 		select {
-		// The random part keeps many nodes from dialling a restarted peer at the same time.
+		// The random component keeps nodes from dialling a restarted peer all at the same time.
 		case <-time.After(backoff/2 + rand.N(backoff)):
 		case <-e.ctx.Done():
 			return
@@ -397,7 +398,7 @@ func (e *Endpoint) dialOnce(l *Link) (connected bool, err error) {
 		return false, err
 	}
 	if r := l.know(&w); r != nil {
-		if r.Code == Superseded { // the process at that address is outdated, not this node
+		if r.Code == Superseded { // not this node but the process at that address is outdated
 			return false, errors.New(r.Reason)
 		}
 		return false, r
@@ -410,8 +411,8 @@ func (e *Endpoint) hello(role Role) Hello {
 		Role: role, From: e.cfg.Self}
 }
 
-// track registers a connection for Close. It returns false, and closes the connection, if the endpoint is already
-// closed.
+// track registers a connection for Close. If the endpoint is already closed, it closes the connection and returns
+// false.
 func (e *Endpoint) track(conn net.Conn) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -468,7 +469,7 @@ func (e *Endpoint) serve(conn net.Conn) {
 		}
 		if e.cfg.Keys != nil {
 			e.cfg.Keys.Stranger(conn.RemoteAddr(), err)
-			// Only log the reason: the caller could use it to probe the database.
+			// Report the reason only to Stranger: the caller could use it to probe the database.
 			err = errStranger // an unauthenticated caller gets no information
 		}
 		_ = writeFrame(conn, frameRefusal, &Refusal{code, err.Error()})
@@ -500,7 +501,7 @@ func (e *Endpoint) serve(conn net.Conn) {
 		return
 	}
 	if h.ExpectIncarnation != e.cfg.NodeIncarnation {
-		h.Received = 0 // = it counts frames of an earlier incarnation
+		h.Received = 0 // it counts frames of an earlier incarnation
 	}
 	if err = writeFrame(conn, frameWelcome, &welcome{e.cfg.Process, e.cfg.NodeIncarnation, l.resume()}); err == nil {
 		err = l.run(s, fr, h.Process, h.Received)
@@ -510,7 +511,7 @@ func (e *Endpoint) serve(conn net.Conn) {
 
 var errStranger = errors.New("who connects here must have a key of this database")
 
-// judge returns the reason for refusing a greeting, or nil.
+// judge returns the reason for refusing a hello, or nil to accept it.
 func (e *Endpoint) judge(h *Hello) *Refusal {
 	t := e.cfg.Topology
 	wrong := func(format string, args ...any) *Refusal {
@@ -523,7 +524,7 @@ func (e *Endpoint) judge(h *Hello) *Refusal {
 		return wrong("this is incarnation %q of database %q, not %q", e.cfg.Incarnation, e.cfg.Database, h.Incarnation)
 	case h.To != e.cfg.Self:
 		return wrong("this is node %d (%s), not %d", e.cfg.Self, t.NodeName(e.cfg.Self), h.To)
-	// A client may connect to any node; the next rule applies to peers only.
+	// A client may connect to any node; the following rules apply only to peers.
 	case h.Role == Client:
 		return nil
 	case int(h.From) >= t.Nodes() || h.From <= e.cfg.Self:
@@ -532,7 +533,7 @@ func (e *Endpoint) judge(h *Hello) *Refusal {
 	return nil
 }
 
-// clientPath returns the emulated link from this node to a client in its region, or nil without emulation.
+// clientPath returns the emulated link from this node to a client in its own region, or nil without emulation.
 func (e *Endpoint) clientPath() *geo.Path {
 	if !e.cfg.Emulate {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"github.com/geobench/geobench/internal/base/codec"
 )
 
-// A frame on the wire:
+// A frame on the wire consists of:
 //
 //	length of type and rest, 4 bytes little-endian | type, 1 byte | rest
 //
@@ -20,7 +20,7 @@ import (
 //
 //	length of kind and body, uvarint | kind, 1 byte | body
 //
-// Acknowledgements and numbers are the low 32 bits of counters that start at 1 with the link.
+// Acknowledgements and numbers are the low 32 bits of counters. The first data frame of a link has number 1.
 const (
 	frameHello    = 1 // first frame of the dialling side
 	frameWelcome  = 2 // answer to a hello
@@ -55,7 +55,7 @@ const (
 	ackEvery    = 128 << 10              // bytes received before a separate acknowledgement is sent
 	handshake   = 10 * time.Second       // timeout of the handshake
 	silence     = 30 * time.Second       // time without a byte after which a connection is closed
-	probeEvery  = 100 * time.Millisecond // = time between two probes of a region
+	probeEvery  = 100 * time.Millisecond // interval between two probes of a region
 )
 
 func seal(frame []byte) { binary.LittleEndian.PutUint32(frame, uint32(len(frame)-lengthBytes)) }
@@ -68,8 +68,8 @@ type chunk struct {
 	typ uint8
 }
 
-// chunkSizes are the capacities of recycled chunks. Several sizes save memory, because a link may keep hundreds of
-// small chunks until they are acknowledged.
+// chunkSizes are the capacities of recycled chunks. A link may keep hundreds of small chunks until they are
+// acknowledged, so small capacities save memory.
 var chunkSizes = [...]int{512, 4 << 10, 16 << 10, scratchSize}
 
 var chunkPools [len(chunkSizes)]sync.Pool
@@ -89,7 +89,7 @@ func newChunk(n int) *chunk {
 
 func (c *chunk) recycle() {
 	for i, size := range chunkSizes {
-		// A buffer of another size does not belong to a pool.
+		// Recycle only buffers with the capacity of a pool.
 		if cap(c.buf) == size {
 			c.buf, c.due, c.seq, c.typ = c.buf[:0], 0, 0, 0
 			chunkPools[i].Put(c)
@@ -98,8 +98,8 @@ func (c *chunk) recycle() {
 	}
 }
 
-// frameReader splits a stream into frames. A frame returned by next is valid until the next call, unless keep is
-// called: then its memory is never written again.
+// frameReader splits a stream into frames. A frame returned by next is valid until the next call. After a call of keep,
+// it remains valid, because its memory is never reused.
 type frameReader struct {
 	src   io.Reader
 	limit int // maximum length of a frame
@@ -108,7 +108,7 @@ type frameReader struct {
 	kept  bool
 }
 
-// buffered reports whether next will return without a read.
+// buffered reports whether next can return a frame without reading from the stream.
 func (f *frameReader) buffered() bool {
 	if f.w-f.r < lengthBytes {
 		return false
@@ -145,12 +145,12 @@ func newFrameReader(src io.Reader) *frameReader {
 	return &frameReader{src: src, limit: maxGreeting, buf: make([]byte, minRead)}
 }
 
-// keep passes ownership of the frames returned so far to their receiver.
+// keep passes ownership of the frames returned so far to the caller.
 func (f *frameReader) keep() { f.kept = true }
 
-// fill reads more data, after making room for a frame of need bytes and for at least minRead bytes.
+// fill reads more data. It first makes room for a frame of need bytes and for at least minRead bytes.
 func (f *frameReader) fill(need int) error {
-	// Reuse the buffer from its start only if no receiver keeps a part of it.
+	// Reuse the buffer from its start only if no caller keeps a part of it.
 	if f.r == f.w && !f.kept {
 		f.r, f.w = 0, 0
 	}
@@ -168,7 +168,7 @@ func (f *frameReader) fill(need int) error {
 	if n > 0 {
 		return nil
 	}
-	// Without an error, next would call fill forever.
+	// Return an error for an empty read: next would otherwise call fill forever.
 	if err == nil {
 		return io.ErrNoProgress
 	}
@@ -180,10 +180,10 @@ type Messages struct{ r codec.Reader }
 
 var errNoKind = errors.New("a message has no kind")
 
-// ReadMessages returns the messages of a payload that was passed to a Receiver.
+// ReadMessages returns the messages in a payload that was passed to a Receiver.
 func ReadMessages(payload []byte) Messages { return Messages{codec.NewReader(payload)} }
 
-// Next returns the kind and body of the next message. ok is false at the end and after an error. The receiver owns the
+// Next returns the kind and body of the next message. ok is false at the end and after an error. The caller owns the
 // body's memory.
 func (m *Messages) Next() (kind uint8, body []byte, ok bool) {
 	if m.r.Len() == 0 {
@@ -199,5 +199,5 @@ func (m *Messages) Next() (kind uint8, body []byte, ok bool) {
 	return b[0], b[1:], true
 }
 
-// Err returns the decoding error of the payload, if any.
+// Err returns the error from decoding the payload, if any.
 func (m *Messages) Err() error { return m.r.Err() }

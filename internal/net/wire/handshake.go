@@ -21,17 +21,17 @@ const (
 // If nodes have keys, both sides prove that they have the right key before either side reveals anything about its
 // database. The proof is a challenge and its response, with HMAC-SHA256:
 //
-//	dials                                accepts
+//	dialling side                        accepting side
 //	Hello, with a nonce        ------>
-//	                           <------   challenge: a nonce, and the MAC of the greeting and both nonces
-//	proof: another MAC of them ------>
+//	                           <------   challenge: a nonce, and a MAC of the hello and both nonces
+//	proof: a different MAC of the same ->
 //	                           <------   welcome or Refusal
 //
 // After the handshake, the connection is the same as without keys: it is not encrypted (docs/security.md).
 const nonceSize = 32
 
-// MaxNodeIncarnation is the maximum incarnation of a node: each incarnation has 2^40 numbers for its transactions
-// (raftgroup.First).
+// MaxNodeIncarnation is the maximum incarnation of a node. The limit exists because each incarnation has 2^40 numbers
+// for its transactions (raftgroup.First).
 const MaxNodeIncarnation = 1<<23 - 1
 
 // Labels of the two MACs of a handshake. They differ, so that neither side can reply with the MAC that it has received.
@@ -40,13 +40,14 @@ const (
 	macDials   = "geobench/wire/dials"
 )
 
-// Keys authenticates a node's connections. Its functions are called for each connection, so keys may change.
+// Keys authenticates a node's connections. Its functions are called for every connection, so the keys may change over
+// time.
 type Keys struct {
 	// Peer returns the key of the database's nodes.
 	Peer func() ([]byte, error)
-	// Client returns the key of a run's clients, or an error with the reason why these clients may not connect.
+	// Client returns the key for a run's clients, or the reason why these clients may not connect.
 	Client func(run string) ([]byte, error)
-	// Stranger is called for each connection that was refused for lack of proof, with its remote address.
+	// Stranger is called when a connection is refused because the handshake failed, with the connection's remote address.
 	Stranger func(from net.Addr, reason error)
 }
 
@@ -61,7 +62,7 @@ const (
 
 // Hello is the first frame of a connection, from the dialling side.
 type Hello struct {
-	// Database and Incarnation identify the database that both sides must belong to.
+	// Database and Incarnation identify the database, which must be the same on both sides.
 	Database, Incarnation string
 	// Process is a name that the dialling process chose when it started.
 	Process string
@@ -71,15 +72,15 @@ type Hello struct {
 	Role            Role
 	// From is the dialling node; 0 for a client. To is the expected node.
 	From, To geo.NodeID
-	// Expect is the process of the accepting node at the previous connection; empty for the first connection.
+	// Expect is the process that the accepting node had at the previous connection; empty for the first connection.
 	// ExpectIncarnation is the latest incarnation of the accepting node that the dialling node knows.
 	Expect            string
 	ExpectIncarnation uint32
 	// Received is the number of the last data frame that the dialling node has received over the link.
 	Received uint32
-	// Run is the run that a client belongs to, and whose key it uses.
+	// Run is the run that a client belongs to, which determines the client's key.
 	Run string
-	// nonce is the nonce of the dialling side, chosen when the greeting is sent.
+	// nonce is the nonce of the dialling side, generated when the hello is sent.
 	nonce string
 }
 
@@ -89,13 +90,13 @@ type Refusal struct {
 	Reason string
 }
 
-// RefusalCode groups refusals by the required reaction.
+// RefusalCode classifies refusals by how the dialling side must react.
 type RefusalCode uint8
 
 const (
 	// WrongAddress: another process uses the address. It may be about to exit, so the dialling side retries.
 	WrongAddress RefusalCode = 1
-	// LostState: one of the two processes is not the process that the other side knew.
+	// LostState: one of the two processes is not the process that the other side expected.
 	LostState RefusalCode = 2
 	// Unproven: the dialling side has not proved that it may connect.
 	Unproven RefusalCode = 3
@@ -161,7 +162,7 @@ func (w *welcome) decode(b []byte) error {
 	return r.Done()
 }
 
-// challenge is the answer of an accepting side with keys.
+// challenge is an accepting side's answer to a Hello if there are keys.
 type challenge struct{ nonce, proof string }
 
 func (c *challenge) appendTo(b []byte) []byte {
@@ -210,7 +211,7 @@ func (e *Refusal) decode(b []byte) error {
 
 type appender interface{ appendTo(b []byte) []byte }
 
-// writeFrame writes a frame of a handshake.
+// writeFrame writes a frame of the handshake.
 func writeFrame(conn net.Conn, typ uint8, body appender) error {
 	b := body.appendTo(append(make([]byte, lengthBytes, 256), typ))
 	seal(b)
@@ -218,8 +219,8 @@ func writeFrame(conn net.Conn, typ uint8, body appender) error {
 	return err
 }
 
-// greet sends h and returns the answer. The error is a *Refusal if the connection was refused. If key is not nil, greet
-// accepts an answer only after the other side has proved that it has the same key.
+// greet sends h and returns the answer. The error is a *Refusal if the other side refused the connection. If key is not
+// nil, greet accepts the answer only after the other side has proved that it has the same key.
 func greet(conn net.Conn, fr *frameReader, h *Hello, key []byte) (welcome, error) {
 	var w welcome
 	if err := conn.SetDeadline(time.Now().Add(handshake)); err != nil {
@@ -233,9 +234,9 @@ func greet(conn net.Conn, fr *frameReader, h *Hello, key []byte) (welcome, error
 	if err != nil {
 		return w, fmt.Errorf("no answer to the greeting: %w", err)
 	}
-	fr.keep() // = decoded strings alias the frame
+	fr.keep() // decoded strings alias the frame
 	if key != nil {
-		// Authenticate the accepting side before its answer is used.
+		// Authenticate the accepting side before using its answer.
 		if err := respond(conn, typ, body, h, key); err != nil {
 			return w, err
 		}
@@ -271,7 +272,7 @@ func respond(conn net.Conn, typ uint8, body []byte, h *Hello, key []byte) error 
 		if err := r.decode(body); err != nil {
 			return err
 		}
-		// An unproven refusal is not returned as a *Refusal: an impostor could otherwise make this node stop.
+		// Do not return a refusal without proof as a *Refusal: an impostor could then make this node stop.
 		return fmt.Errorf("refused by one that has not proved who it is: %s", r.Reason)
 	default:
 		return fmt.Errorf("a frame of type %d came where a challenge was due: who answers has no key", typ)
@@ -287,8 +288,8 @@ func respond(conn net.Conn, typ uint8, body []byte, h *Hello, key []byte) error 
 	return writeFrame(conn, frameProof, &proof{mac(key, macDials, hello, c.nonce)})
 }
 
-// receiveHello reads the greeting of an accepted connection. With keys, a nil error means that the dialling side has
-// proved that it has the right key; a *strangerError means that it has not.
+// receiveHello reads the hello on an accepted connection. With keys, a nil error means that the dialling side has
+// proved that it has the right key. A *strangerError means that it has not.
 func receiveHello(conn net.Conn, fr *frameReader, keys *Keys) (*Hello, error) {
 	if err := conn.SetDeadline(time.Now().Add(handshake)); err != nil {
 		return nil, err
@@ -313,10 +314,11 @@ func receiveHello(conn net.Conn, fr *frameReader, keys *Keys) (*Hello, error) {
 	return h, conn.SetDeadline(time.Time{})
 }
 
-// strangerError is the reason why the claimed identity of a connection is not accepted.
+// strangerError is the reason why the dialling side's claimed identity is not accepted.
 type strangerError struct{ error }
 
-// challengeWith requires the dialling side to prove that it has the key of the nodes, or of its run.
+// challengeWith requires the dialling side to prove that it has the key of the nodes or, for a client, the key of its
+// run.
 func challengeWith(conn net.Conn, fr *frameReader, h *Hello, hello []byte, keys *Keys) error {
 	var key []byte
 	var err error

@@ -38,7 +38,7 @@ func locked(t *testing.T, want uint64, strangers *atomic.Int64) []*testNode {
 	return nodes
 }
 
-// hello sends a greeting to a node from a process that knows everything about the database except the keys.
+// hello sends a hello to a node from a process that knows everything about the database except the keys.
 func hello(t *testing.T, address string, h Hello, key []byte) error {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
@@ -51,7 +51,7 @@ func hello(t *testing.T, address string, h Hello, key []byte) error {
 	return err
 }
 
-// A thousand unauthenticated greetings affect neither the database, nor its links, nor the messages on the links.
+// A thousand unauthenticated hellos affect neither the database, nor its links, nor the messages on the links.
 func TestStrangers(t *testing.T) {
 	var strangers atomic.Int64
 	const messages = 2000
@@ -104,7 +104,7 @@ func TestStrangers(t *testing.T) {
 	eventually(t, 20*time.Second, "all strangers are counted", func() bool { return strangers.Load() >= int64(n) })
 }
 
-// A dialling node rejects an impostor at its peer's address, whatever the impostor claims about the database.
+// A dialling node rejects an impostor at its peer's address, whatever the impostor claims.
 func TestImpostor(t *testing.T) {
 	for name, answer := range map[string]func(net.Conn, *frameReader){
 		"it says that the state is lost": func(c net.Conn, _ *frameReader) { _ = writeFrame(c, frameRefusal, &Refusal{LostState, "gone"}) },
@@ -161,7 +161,7 @@ func TestImpostor(t *testing.T) {
 	}
 }
 
-// challenged sends a peer's greeting to a node, and returns the connection and the node's challenge.
+// challenged sends a peer's hello to a node, and returns the connection and the node's challenge.
 func challenged(t *testing.T, address string, h *Hello) (net.Conn, *frameReader, *challenge) {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
@@ -198,7 +198,7 @@ func answered(t *testing.T, conn net.Conn, fr *frameReader, p *proof) uint8 {
 	return typ
 }
 
-// A proof is valid only for the connection that it was made for.
+// A proof is valid only for the connection for which it was made.
 func TestProofsAreNotRepeated(t *testing.T) {
 	var strangers atomic.Int64
 	nodes := locked(t, 1, &strangers)
@@ -206,7 +206,7 @@ func TestProofsAreNotRepeated(t *testing.T) {
 	var recorded *proof
 	for _, want := range []uint8{frameWelcome, frameRefusal} {
 		conn, fr, c := challenged(t, nodes[0].cfg.Addresses[0], h)
-		if recorded == nil { // = the proof that the real node would send
+		if recorded == nil { // the proof that the real node would send
 			recorded = &proof{mac([]byte("the key of the nodes"), macDials, h.appendTo(nil), c.nonce)}
 		}
 		if typ := answered(t, conn, fr, recorded); typ != want {
@@ -226,7 +226,7 @@ func TestProofsAreNotSentBack(t *testing.T) {
 	}
 }
 
-// Clients of the loaded run are accepted, and can work as if there were no keys.
+// Clients of the run that loaded its data are accepted, and can work as if there were no keys.
 func TestClientWithAKey(t *testing.T) {
 	var strangers atomic.Int64
 	nodes := locked(t, 1, &strangers)
@@ -243,7 +243,7 @@ func TestClientWithAKey(t *testing.T) {
 	if strangers.Load() != 1 {
 		t.Errorf("%d strangers", strangers.Load())
 	}
-	// This client does not accept a node that requires no key.
+	// A client with a key does not accept a node that requires no key.
 	open := startNodes(t, twoRegions(geo.Link{}), 1, nil)
 	if _, err := Dial(context.Background(), open[0].cfg.Addresses[0], Hello{Database: "db", Incarnation: "one", Process: "w", Run: "r"}, []byte("the key of run r"), nil); err == nil {
 		t.Error("a node without keys was believed")

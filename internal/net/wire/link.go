@@ -26,11 +26,11 @@ type Receiver interface {
 	// database.
 	Receive(payload []byte) error
 	// Turn is called after all available frames have been handled, before the link or connection waits for more. It may
-	// block, which applies backpressure to the sender.
+	// block, which slows down the sender (backpressure).
 	Turn()
 }
 
-// Link connects this node to another node. Send and Flush are for a single goroutine.
+// Link connects this node to another node. Only one goroutine may call Send and Flush.
 type Link struct {
 	e        *Endpoint
 	peer     geo.NodeID
@@ -38,7 +38,7 @@ type Link struct {
 	s        sender
 	receiver Receiver
 
-	received  atomic.Uint32 // number of the last data frame received, over the present or an earlier connection
+	received  atomic.Uint32 // number of the last data frame received, over the current or an earlier connection
 	delivered uint32        // number of the last frame passed to the receiver; used only by the reading goroutine
 	logged    atomic.Uint32 // number of the last frame in the node's log, if the node has a log: see Config.Durable
 
@@ -51,7 +51,7 @@ type Link struct {
 	current *session
 	reached bool
 	process string // process of the peer, once it was reached
-	problem string // = reason why there is no connection
+	problem string // reason why there is no connection
 	// incarnation is the peer's latest known incarnation.
 	incarnation uint32
 }
@@ -62,8 +62,8 @@ type session struct {
 	done chan struct{} // closed when the session no longer uses the link
 }
 
-// Send queues m until Flush. It reports whether nothing was queued before, so that the caller can record which links to
-// flush.
+// Send queues m until Flush. It reports whether the queue was empty before, so that the caller can record which links
+// to flush.
 func (l *Link) Send(m Message) (first bool) {
 	n := 1 + m.Size()
 	if n > MaxFrame-scratchSize {
@@ -83,19 +83,19 @@ func (l *Link) Send(m Message) (first bool) {
 // Flush passes the queued messages to the writer. It never blocks.
 func (l *Link) Flush() { l.out.flush() }
 
-// Logged confirms that all data frames from the peer up to number seq are in the node's log, so that the peer may drop
+// Logged confirms that all data frames from the peer up to number seq are in the node's log. The peer may then drop
 // them. See Config.Durable.
 func (l *Link) Logged(seq uint32) { l.logged.Store(seq) }
 
-// Acknowledged returns the number of the last data frame that the peer has in its log, or has received if it has no
-// log.
+// Acknowledged returns the number of the last data frame that the peer has in its log or, if the peer has no log, has
+// received.
 func (l *Link) Acknowledged() uint32 { return l.s.acknowledged() }
 
-// Replaying starts a replay of all messages that this node has ever sent. It must be called before Endpoint.Start. The
-// peer already has the frames up to number acknowledged.
+// Replaying starts a replay of all messages that this node has ever sent. The peer already has the frames up to number
+// acknowledged. Replaying must be called before Endpoint.Start.
 func (l *Link) Replaying(acknowledged uint32) { l.s.replaying(acknowledged) }
 
-// Outstanding describes the sent data frames that the peer may lack: the frames after Acknowledged, up to Last.
+// Outstanding contains the sent data frames that the peer may not have: the frames after Acknowledged, up to Last.
 type Outstanding struct {
 	Acknowledged, Last uint32
 	Frames             [][]byte
@@ -108,7 +108,7 @@ func (l *Link) Outstanding() Outstanding {
 	return o
 }
 
-// Sent starts a replay at the point that o describes. It must be called after Replaying.
+// Sent starts a replay in the state that o describes. It must be called after Replaying.
 func (l *Link) Sent(o *Outstanding) {
 	for i, frame := range o.Frames {
 		c := newChunk(len(frame))
@@ -129,11 +129,11 @@ func (l *Link) Replayed(logged uint32) {
 	l.s.replayed()
 }
 
-// resume returns the number of the frame after which the peer continues over a new connection. Frames that were
-// received but are not in the log are sent again.
+// resume returns the number of the last frame that the peer need not send again over a new connection. The peer sends
+// frames again that are not in the log, even if they were received.
 func (l *Link) resume() uint32 {
 	if l.e.cfg.Durable {
-		// The peer sends frames again that are not in the log; delivered keeps them from being received twice.
+		// delivered prevents frames that are sent again from being handled twice.
 		l.received.Store(l.logged.Load())
 	}
 	return l.received.Load()
@@ -141,7 +141,7 @@ func (l *Link) resume() uint32 {
 
 // acknowledgement returns the number of the last data frame that the peer may drop.
 func (l *Link) acknowledgement() uint32 {
-	// A durable node acknowledges only frames that survive its crash.
+	// A durable node acknowledges only frames that will survive a crash.
 	if l.e.cfg.Durable {
 		return l.logged.Load()
 	}
@@ -149,18 +149,18 @@ func (l *Link) acknowledgement() uint32 {
 }
 
 // Open declares that messages sent from now on are meant for the given incarnation of the peer. Earlier messages are
-// lost unless they have arrived: see Config.Replaced. Open is for the goroutine that calls Send.
+// lost unless they have arrived: see Config.Replaced. Only the goroutine that calls Send may call Open.
 func (l *Link) Open(incarnation uint32) {
 	l.out.reset()
 	l.s.open(incarnation)
 }
 
-// Disturb sets the emulated link to the peer to link, and the link of acknowledgements to back. cut interrupts the
-// link: messages wait until it recovers. Disturb does not change a link that is not emulated.
+// Disturb sets the emulated link to the peer to link, and the reverse link of acknowledgements to back. cut interrupts
+// the link: messages wait until it heals. Disturb has no effect on a link that is not emulated.
 func (l *Link) Disturb(link, back geo.Link, cut bool) { l.s.disturb(link, back, cut) }
 
-// GiveUp declares that the peer's process is permanently gone, with its state. Messages sent to the peer are then lost,
-// and a new process of the peer is refused. Neither breaks the database.
+// GiveUp declares that the peer's process and its state are permanently lost. From then on, messages to the peer are
+// dropped, and a new process of the peer is refused. Neither breaks the database.
 func (l *Link) GiveUp() {
 	if l.given.Swap(true) {
 		return
@@ -175,7 +175,7 @@ func (l *Link) GiveUp() {
 	l.reach()
 }
 
-// reach counts the peer as reached: it was reached, or is permanently gone.
+// reach counts the peer as reached, because it was reached or is permanently gone.
 func (l *Link) reach() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -206,7 +206,7 @@ func (l *Link) connected() bool {
 	return l.current != nil && l.problem == ""
 }
 
-// begin makes conn the link's connection. When begin returns, the old connection is no longer read.
+// begin makes conn the link's connection. When it returns, nothing reads from the old connection any more.
 func (l *Link) begin(conn net.Conn) *session {
 	l.mu.Lock()
 	s, old := l.put(conn)
@@ -223,7 +223,7 @@ func (l *Link) put(conn net.Conn) (s, old *session) {
 	return s, old
 }
 
-// stop closes a session's connection and waits until nothing is received from it. A nil session is already stopped.
+// stop closes a session's connection and waits until its reader has finished. A nil session is already stopped.
 func (s *session) stop() {
 	if s != nil {
 		_ = s.conn.Close()
@@ -231,8 +231,8 @@ func (s *session) stop() {
 	}
 }
 
-// admit calls begin for a dialling peer, unless its greeting is refused. The lock keeps other greetings from being
-// checked in between.
+// admit calls begin for a peer that has dialled, unless it refuses the peer's hello. It holds the lock meanwhile, so
+// that no other hello is checked.
 func (l *Link) admit(conn net.Conn, h *Hello) (*session, *Refusal) {
 	l.mu.Lock()
 	r := l.judge(h.Process, h.NodeIncarnation)
@@ -247,14 +247,14 @@ func (l *Link) admit(conn net.Conn, h *Hello) (*session, *Refusal) {
 	s, old := l.put(conn)
 	l.mu.Unlock()
 	old.stop()
-	// Call renew only after stop: it resets the counters that the old connection's reader used.
+	// Call renew only after stop, because it resets counters that the reader of the old connection used.
 	if renewed {
 		l.renew(h.NodeIncarnation)
 	}
 	return s, nil
 }
 
-// know checks the process that was dialled, and adopts its incarnation.
+// know checks the identity of the process that this node dialled, and adopts its incarnation.
 func (l *Link) know(w *welcome) *Refusal {
 	l.mu.Lock()
 	r := l.judge(w.process, w.incarnation)
@@ -275,8 +275,8 @@ func (l *Link) adopt(incarnation uint32) (renewed bool) {
 	return renewed
 }
 
-// renew restarts the link with a later incarnation of the peer, which has neither sent nor received anything over it.
-// The old connection must no longer be in use.
+// renew restarts the link for a later incarnation of the peer, which has not used the link yet. The old connection must
+// no longer be in use.
 func (l *Link) renew(incarnation uint32) {
 	l.delivered = 0
 	l.logged.Store(0)
@@ -285,12 +285,12 @@ func (l *Link) renew(incarnation uint32) {
 	l.e.cfg.Replaced(l.peer, incarnation)
 }
 
-// end ends a session that begin has started.
+// end ends a session that begin started.
 func (l *Link) end(s *session, problem error) {
 	_ = s.conn.Close()
 	l.s.detach()
 	l.mu.Lock()
-	// A newer connection may have taken the place of s.
+	// A newer connection may already have replaced s.
 	if l.current == s {
 		l.current = nil
 	}
@@ -301,8 +301,8 @@ func (l *Link) end(s *session, problem error) {
 	close(s.done)
 }
 
-// judge compares a peer's process with the process known before, and returns the reason for refusing the peer, or nil.
-// The caller must hold the lock.
+// judge compares a peer's process with the process that was known before. It returns the reason for refusing the peer,
+// or nil. The caller must hold the lock.
 func (l *Link) judge(process string, incarnation uint32) *Refusal {
 	name := l.e.cfg.Topology.NodeName(l.peer)
 	switch {
@@ -319,7 +319,7 @@ func (l *Link) judge(process string, incarnation uint32) *Refusal {
 	return nil
 }
 
-// judgeExpected compares a peer's knowledge of this node with the node's actual identity.
+// judgeExpected compares the peer's information about this node with the node's actual identity.
 func (l *Link) judgeExpected(h *Hello) *Refusal {
 	c := &l.e.cfg
 	name := c.Topology.NodeName(c.Self)
@@ -356,7 +356,7 @@ func (l *Link) run(s *session, fr *frameReader, process string, received uint32)
 	l.reach()
 	l.heard.Store(int64(Now()))
 	fr.limit = MaxFrame
-	// The reader fails as well when the writer closes the connection; the writer's error is the cause.
+	// If the writer closes the connection, the reader fails as well. The writer's error is the cause.
 	if err = l.read(fr); writeErr.Load() != nil {
 		err = *writeErr.Load()
 	}
@@ -382,7 +382,8 @@ func (l *Link) read(fr *frameReader) error {
 			if seq != next {
 				return fmt.Errorf("frame %d came where %d was due", seq, next)
 			}
-			// A peer without our acknowledgement sends frames again. Numbers wrap around, hence the signed difference.
+			// A peer that has not received our acknowledgement sends frames again. Numbers wrap around, hence the signed
+			// difference.
 			if int32(seq-l.delivered) > 0 {
 				fr.keep()
 				if err := l.receiver.Receive(body[4:]); err != nil {
@@ -403,12 +404,12 @@ func (l *Link) read(fr *frameReader) error {
 		default:
 			return fmt.Errorf("a frame of type %d and %d bytes is not for peers", typ, len(body))
 		}
-		// Frames in the other direction usually carry the acknowledgement; on a one-way link it must be sent separately.
+		// Frames in the other direction usually carry the acknowledgement, but on a one-way link it must be sent separately.
 		if sinceAck >= ackEvery {
 			l.control(frameAck, 0)
 			sinceAck = 0
 		}
-		// Once per batch of frames is enough for the following calls.
+		// The calls below are needed only once per batch of frames.
 		if !fr.buffered() {
 			l.s.ack(ack)
 			l.heard.Store(int64(Now()))

@@ -6,15 +6,16 @@ import (
 	"time"
 )
 
-// start is the origin of Now.
+// start is the time at which Now is 0.
 var start = time.Now()
 
-// Now returns the time on the monotonic clock of this package and its alarms.
+// Now returns the time on the monotonic clock that this package and its alarms use.
 func Now() time.Duration { return time.Since(start) }
 
 const never = time.Duration(math.MaxInt64)
 
-// Slack is the time by which an alarm may go off early: about the cost of setting the timer again and waking up for it.
+// Slack is the time by which an alarm may go off early. It is about the time needed to set the timer again and to wake
+// up.
 const Slack = 15 * time.Microsecond
 
 // Alarm wakes a goroutine at a set time. The timers of the Go runtime are up to 1 ms late on an idle machine, because
@@ -23,12 +24,12 @@ type Alarm struct {
 	p  *pacer
 	ch chan<- struct{}
 	at time.Duration
-	// place is the index in the pacer's heap, or -1 if the alarm is not set.
+	// place is the alarm's index in the pacer's heap, or -1 if the alarm is not set.
 	place int
 }
 
-// NewAlarm returns an alarm that sends to ch when it goes off; ch needs a buffer of 1. If the buffer is full, the send
-// is dropped, because the goroutine already has a pending wake-up. The caller must call Close.
+// NewAlarm returns an alarm that sends to ch when it goes off; ch needs a buffer of 1. If the buffer is full, the alarm
+// drops the send, because a wake-up is already pending. The caller must call Close.
 func NewAlarm(ch chan<- struct{}) *Alarm {
 	pacers.Lock()
 	defer pacers.Unlock()
@@ -39,7 +40,7 @@ func NewAlarm(ch chan<- struct{}) *Alarm {
 	return &Alarm{p: pacers.p, ch: ch, place: -1}
 }
 
-// pacers counts the users of the process's pacer, which stops with the last user.
+// pacers counts the users of the process's pacer. The pacer stops when there are no users left.
 var pacers struct {
 	sync.Mutex
 	p     *pacer
@@ -73,7 +74,7 @@ func (a *Alarm) Set(at time.Duration) {
 	}
 	a.at = at
 	p.insert(a)
-	// Otherwise the kernel timer is already set for an earlier alarm.
+	// In all other cases, the kernel timer is already set for an earlier alarm.
 	if p.heap[0] == a && at < p.armed {
 		p.armed = at
 		p.timer.arm(max(at-Now(), 1))
@@ -139,7 +140,7 @@ func (p *pacer) remove(i int) {
 	p.heap[last] = nil
 	p.heap = p.heap[:last]
 	if i != last {
-		// The alarm that took the place may belong further down or further up.
+		// The alarm now at index i may belong further down or further up.
 		p.down(i)
 		p.up(i)
 	}

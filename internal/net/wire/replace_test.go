@@ -13,7 +13,7 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 )
 
-// diary records a node's input from its peer: "1" to "9" are received numbers, and "incarnation 2" is a call of
+// diary records a node's inputs from its peer: "1" to "9" are received numbers, and "incarnation 2" is a call of
 // Replaced with incarnation 2.
 type diary struct {
 	mu   sync.Mutex
@@ -47,7 +47,7 @@ type replaceable struct {
 	*Endpoint
 	diary
 	broken chan string
-	loop   sync.Mutex // = held while sending
+	loop   sync.Mutex // held while sending
 }
 
 // send sends a number to the peer.
@@ -59,7 +59,7 @@ func (n *replaceable) send(number8 uint8) {
 	l.Flush()
 }
 
-// incarnation returns an incarnation of a node, which has not started yet. Like a node's event loop, it opens its links
+// incarnation returns an incarnation of a node that has not started yet. Like a node's event loop, it opens its links
 // when Replaced reports a later incarnation, unless the test opens them.
 func incarnation(t *testing.T, id geo.NodeID, incarnation uint32, addresses []string, change func(*Config)) *replaceable {
 	t.Helper()
@@ -81,7 +81,7 @@ func incarnation(t *testing.T, id geo.NodeID, incarnation uint32, addresses []st
 	return n
 }
 
-// start listens and runs until the end of the test.
+// start starts the node, which runs until the end of the test.
 func (n *replaceable) start(t *testing.T) {
 	t.Helper()
 	l, err := net.Listen("tcp", n.cfg.Addresses[n.cfg.Self])
@@ -136,8 +136,8 @@ func addresses(t *testing.T) []string {
 }
 
 // A later incarnation restarts a link, whether its node dials or accepts. Messages queued for the earlier incarnation
-// are lost, and frame numbers start again. A new incarnation learns the incarnations of other nodes before it receives
-// anything else.
+// are lost, and frame numbers start again. The new incarnation learns the incarnations of other nodes before it
+// receives anything else.
 func TestLaterIncarnation(t *testing.T) {
 	for _, id := range []geo.NodeID{0, 1} {
 		t.Run(fmt.Sprintf("node %d", id), func(t *testing.T) {
@@ -150,7 +150,7 @@ func TestLaterIncarnation(t *testing.T) {
 			other.wantSaid(t, "1")
 			first.wantSaid(t, "2")
 			first.Close()
-			other.send(3) // = meant for the earlier incarnation
+			other.send(3) // meant for the earlier incarnation
 			second := incarnation(t, id, 1, at, nil)
 			second.send(4)
 			second.start(t)
@@ -161,13 +161,13 @@ func TestLaterIncarnation(t *testing.T) {
 			for i := range 300 { // more than one round of acknowledgements
 				other.send(uint8(i))
 			}
-			// Incarnation 2 never existed. The other node learns of incarnation 3, and is then replaced, too.
+			// Incarnation 2 never existed. The other node learns of incarnation 3, and is then replaced itself.
 			third := incarnation(t, id, 3, at, nil)
 			third.start(t)
 			other.wantSaid(t, "1", "incarnation 1", "4", "incarnation 3")
 			other.Close()
 			another := incarnation(t, 1-id, 7, at, nil)
-			another.send(6) // = lost: it is meant for incarnation 0 of the other node
+			another.send(6) // lost: it is meant for incarnation 0 of the other node
 			another.start(t)
 			third.wantSaid(t, "incarnation 7")
 			another.wantSaid(t, "incarnation 3")
@@ -181,8 +181,8 @@ func TestLaterIncarnation(t *testing.T) {
 	}
 }
 
-// Messages sent between a later incarnation's arrival and Open are lost, because the sender does not know yet that the
-// peer was replaced. Open has no effect with an incarnation other than the latest.
+// Messages sent between the arrival of a later incarnation and Open are lost, because the sender does not know yet that
+// the peer was replaced. If Open is called for an incarnation other than the latest, it has no effect.
 func TestNotOpenedYet(t *testing.T) {
 	at := addresses(t)
 	told := make(chan uint32, 4)
@@ -203,8 +203,8 @@ func TestNotOpenedYet(t *testing.T) {
 	second.wantSaid(t, "3")
 }
 
-// Once a node has a later incarnation, a process of an earlier incarnation must never act for the node again. It does
-// not matter which side dials, or how often. The earlier process notices this and stops.
+// Once a node has a later incarnation, a process of an earlier incarnation must never act for the node again,
+// regardless of which side dials, and how often. The earlier process notices this and stops.
 func TestStaleProcessIsRefused(t *testing.T) {
 	for _, id := range []geo.NodeID{0, 1} {
 		t.Run(fmt.Sprintf("node %d", id), func(t *testing.T) {
@@ -215,7 +215,7 @@ func TestStaleProcessIsRefused(t *testing.T) {
 			second.send(1)
 			other.wantSaid(t, "incarnation 2", "1")
 			stale := incarnation(t, id, 1, at, func(c *Config) { c.Addresses = slices.Clone(c.Addresses); c.Addresses[id] = "127.0.0.1:0" })
-			if id == 0 { // = node 0 accepts connections, so its peer must find the stale process at the node's address
+			if id == 0 { // node 0 accepts connections, so its peer must find the stale process at the node's address
 				second.Close()
 				stale.cfg.Addresses[id] = at[id]
 			}
@@ -241,8 +241,8 @@ func TestStaleProcessIsRefused(t *testing.T) {
 	}
 }
 
-// Greetings of stale processes, and of another process of the same incarnation, arrive at any time between greetings of
-// the present process. None of them is admitted, and greetings of earlier incarnations have no effect.
+// Hellos of stale processes, and of a different process of the same incarnation, arrive at any time between hellos of
+// the current process. None of them is admitted, and hellos of earlier incarnations have no effect.
 func TestStaleGreetings(t *testing.T) {
 	at := addresses(t)
 	other, now := incarnation(t, 0, 0, at, nil), incarnation(t, 1, 5, at, nil)
@@ -276,7 +276,7 @@ func TestStaleGreetings(t *testing.T) {
 	other.wantBroken(t, "was process p1.5 and is p1.x now: it has lost its state")
 }
 
-// If the database cannot replace a node, a later incarnation of that node means that the node has lost its state.
+// If a node is not replaceable, a later incarnation of it means that the node has lost its state.
 func TestIrreplaceable(t *testing.T) {
 	at := addresses(t)
 	other := incarnation(t, 0, 0, at, func(c *Config) { c.Replaceable = []geo.NodeID{0} })
@@ -288,7 +288,7 @@ func TestIrreplaceable(t *testing.T) {
 	}
 }
 
-// Greetings with an incarnation above the maximum are rejected.
+// Hellos with an incarnation above the maximum are rejected.
 func TestGreetingOfTooLateAnIncarnation(t *testing.T) {
 	for _, h := range []Hello{{NodeIncarnation: MaxNodeIncarnation + 1}, {ExpectIncarnation: MaxNodeIncarnation + 1}} {
 		h.Role = Peer

@@ -7,5 +7,5 @@ import (
 	"time"
 )
 
-// minRTT returns 0: the round trip of a connection is known only on Linux.
+// minRTT returns 0, because the kernel's measurement is available only on Linux.
 func minRTT(net.Conn) time.Duration { return 0 }

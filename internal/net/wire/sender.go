@@ -30,7 +30,7 @@ func (r *ring) pop() *chunk {
 	r.head++
 	if r.head == len(r.c) {
 		r.c, r.head = r.c[:0], 0
-		// Copy only when at least half of the array is free, so that the cost per chunk is constant on average.
+		// Copy only when at least half of the array is free, so that the amortized cost per chunk is constant.
 	} else if r.head >= 64 && 2*r.head >= len(r.c) {
 		n := copy(r.c, r.c[r.head:])
 		clear(r.c[n:])
@@ -39,35 +39,35 @@ func (r *ring) pop() *chunk {
 	return c
 }
 
-// sender is one direction of a connection. It has a queue, which is also the delay line of an emulated link. A
-// goroutine per TCP connection writes all due frames together.
+// sender is the sending side of a connection. Its queue is also the delay line of an emulated link. For each TCP
+// connection, a goroutine writes all due frames together.
 type sender struct {
 	mu    sync.Mutex
 	path  *geo.Path // nil without emulation
 	rng   *rand.Rand
 	queue ring // unwritten frames, by due time
-	// probes holds unwritten pings and pongs, by due time: they travel outside the connection's order
+	// probes contains unwritten pings and pongs, by due time. They are not ordered relative to the queue
 	// (geo.Path.Datagram). It is used only with a path.
 	probes ring
-	// blocked is the number of frames at the queue's end that the path refuses; it accepts them from resume on.
+	// blocked is the number of frames at the end of the queue that the path does not accept before the time resume.
 	blocked int
 	resume  time.Duration
 	given   bool // GiveUp was called: all frames are lost
-	// peer is the incarnation of the peer; meant is the incarnation for which added data frames are meant. If they
-	// differ, these frames are lost.
+	// peer is the incarnation of the peer; meant is the incarnation for which newly added data frames are meant. If the
+	// two differ, these frames are lost.
 	peer, meant uint32
-	// unacked holds the data frames that were written and not acknowledged, if resumable is set.
+	// unacked contains data frames that were written but not acknowledged, if resumable is set.
 	unacked   ring
 	resumable bool
 	last      uint32 // number of the last data frame queued
 	acked     uint32 // number of the last acknowledged frame
-	again     uint32 // number of the last frame that a replay has added: the peer may have it
+	again     uint32 // number of the last frame that a replay has added; the peer may already have the frame
 	held      int    // bytes of data frames in queue and unacked
-	limit     int    // bound on held above which the sender is congested; 0 for none
+	limit     int    // limit for held above which the sender is congested; 0 for none
 	congested bool
-	// congestion is called, with the lock held, when congested changes.
+	// congestion is called whenever congested changes, with the lock held.
 	congestion func(bool)
-	recv       func() uint32 // returns the number of the last data frame received, for acknowledgements
+	recv       func() uint32 // returns the number of the last data frame received, which the sender acknowledges
 
 	conn    net.Conn // nil while there is no connection
 	stopped bool     // the writer must exit
@@ -78,7 +78,7 @@ type sender struct {
 	done    chan struct{} // closed by the writer
 }
 
-// add queues c, or drops it if it can never arrive.
+// add queues c, or drops c if it can never arrive.
 func (s *sender) add(c *chunk) {
 	s.mu.Lock()
 	s.addLocked(c)
@@ -94,7 +94,7 @@ func (s *sender) addLocked(c *chunk) {
 		s.last = c.seq
 		// Frame numbers wrap around, so compare their difference.
 		if s.resumable && int32(c.seq-s.acked) <= 0 {
-			c.recycle() // the peer already has it; a replay has added it again
+			c.recycle() // a replay has added the frame again, but the peer already has it
 			return
 		}
 		s.hold(len(c.buf))
@@ -121,7 +121,7 @@ func (s *sender) addLocked(c *chunk) {
 	}
 }
 
-// hold adds n to the bytes held, and reports a change of congestion.
+// hold adds n to held, and reports a change of congestion.
 func (s *sender) hold(n int) {
 	s.held += n
 	if over := s.held > s.limit; s.limit > 0 && over != s.congested {
@@ -135,7 +135,7 @@ func (s *sender) depart(c *chunk) {
 	if s.path == nil {
 		return
 	}
-	// While earlier frames are refused, a later frame must not overtake them.
+	// While the path refuses earlier frames, a later frame must not overtake them.
 	if s.blocked == 0 && s.send(c, Now()) {
 		return
 	}
@@ -143,21 +143,21 @@ func (s *sender) depart(c *chunk) {
 	s.blocked++
 }
 
-// send sets the time at which the path delivers c. It returns false if the path refuses c.
+// send sets the time at which the path delivers c. It returns false if the path does not accept c.
 func (s *sender) send(c *chunk, now time.Duration) bool {
 	due, ok := s.path.Send(now, len(c.buf), s.rng)
 	if ok {
 		c.due = due
 		return true
 	}
-	// If the path is cut, disturb sets resume when the path heals.
+	// If the path is cut, disturb sets resume once the path heals.
 	if s.resume, ok = s.path.Ready(now); !ok {
 		s.resume = never
 	}
 	return false
 }
 
-// unblock offers the refused frames to the path again.
+// unblock offers refused frames to the path again.
 func (s *sender) unblock(now time.Duration) {
 	if s.blocked == 0 || now < s.resume {
 		return
@@ -186,7 +186,7 @@ func (s *sender) disturb(link, back geo.Link, cut bool) {
 	s.notify()
 }
 
-// giveUp drops all frames, and all frames added later.
+// giveUp drops all frames, including those added later.
 func (s *sender) giveUp() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -194,15 +194,15 @@ func (s *sender) giveUp() {
 	s.drop()
 }
 
-// drop drops all frames. The lock must be held.
+// drop drops all frames. The caller must hold the lock.
 func (s *sender) drop() {
-	// hold, unlike an assignment, also ends a congestion.
+	// Unlike an assignment, hold also ends the congestion.
 	s.hold(-s.held)
 	s.queue, s.probes, s.unacked, s.blocked = ring{}, ring{}, ring{}, 0
 }
 
 // renew drops all frames meant for an earlier incarnation of the peer, and all frames added before open is called for
-// this incarnation. There must be no connection.
+// this incarnation. The sender must not have a connection.
 func (s *sender) renew(incarnation uint32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -224,7 +224,7 @@ func (s *sender) acknowledged() uint32 {
 	return s.acked
 }
 
-// replaying declares that the peer already has the frames up to number seq, which a replay will add again.
+// replaying declares that the peer already has the frames up to number seq. A replay will add these frames again.
 func (s *sender) replaying(seq uint32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -246,7 +246,7 @@ func (s *sender) outstanding() Outstanding {
 	return o
 }
 
-// sent sets the number of the last data frame that was ever queued.
+// sent sets the number of the last data frame that has ever been queued.
 func (s *sender) sent(last uint32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -261,7 +261,7 @@ func (s *sender) replayed() {
 }
 
 func (s *sender) notify() {
-	// Do not block: a single pending wake-up is enough for the writer.
+	// Do not block: one pending wake-up is enough for the writer.
 	select {
 	case s.wake <- struct{}{}:
 	default:
@@ -287,8 +287,8 @@ func (s *sender) ack(seq uint32) {
 	s.mu.Unlock()
 }
 
-// attach starts writing to conn, from the data frame after number seq. It returns an error if the peer lacks frames
-// that it had acknowledged, or reports frames that were never sent.
+// attach starts writing to conn, beginning with the data frame after number seq. It returns an error if the peer lacks
+// frames that it had acknowledged, or claims to have frames that were never sent.
 func (s *sender) attach(conn net.Conn, seq uint32, failed func(error)) error {
 	s.ack(seq)
 	s.mu.Lock()
@@ -300,7 +300,7 @@ func (s *sender) attach(conn net.Conn, seq uint32, failed func(error)) error {
 		s.hold(-len(c.buf))
 		c.recycle()
 	}
-	first := s.last + 1 // = number of the first data frame held
+	first := s.last + 1 // number of the first data frame held
 	if s.unacked.len() > 0 {
 		first = s.unacked.front().seq
 	} else if i := slices.IndexFunc(old.c[old.head:], func(c *chunk) bool { return c.typ == frameData }); i >= 0 {
@@ -311,7 +311,7 @@ func (s *sender) attach(conn net.Conn, seq uint32, failed func(error)) error {
 	}
 	s.queue, s.probes = ring{}, ring{}
 	s.conn, s.stopped, s.idle, s.blocked = conn, false, false, 0
-	// Unacknowledged frames were written to a lost connection; they are sent again, before newer frames.
+	// Unacknowledged frames were written to a lost connection. Send them again, before newer frames.
 	for s.unacked.len() > 0 {
 		c := s.unacked.pop()
 		s.depart(c)
@@ -384,7 +384,7 @@ func (s *sender) write(conn net.Conn, failed func(error)) {
 		}
 		vectors = vectors[:0]
 		for _, c := range batch {
-			// Insert the acknowledgement as late as possible, so that it covers the most frames.
+			// Insert the acknowledgement as late as possible, so that it covers as many frames as possible.
 			if s.resumable {
 				binary.LittleEndian.PutUint32(c.buf[ackAt:], recv)
 			}
@@ -410,8 +410,8 @@ func (s *sender) write(conn net.Conn, failed func(error)) {
 	}
 }
 
-// take waits until frames are due and moves them into batch. It returns nil if the writer must exit. The lock is held
-// at the call and on return.
+// take waits until frames are due and moves them into batch. It returns nil if the writer must exit. The caller must
+// hold the lock, and still holds it on return.
 func (s *sender) take(batch []*chunk, alarm *Alarm) []*chunk {
 	for {
 		if s.stopped {
@@ -421,7 +421,7 @@ func (s *sender) take(batch []*chunk, alarm *Alarm) []*chunk {
 		if s.path != nil {
 			now = Now()
 			s.unblock(now)
-			// An alarm may go off early by Slack; frames due within that time are written, too.
+			// An alarm may go off early by Slack, so also write frames that are due within that time.
 			now += Slack
 		}
 		for s.probes.len() > 0 && s.probes.front().due <= now && len(batch) < maxVectors {
@@ -463,7 +463,7 @@ func (s *sender) take(batch []*chunk, alarm *Alarm) []*chunk {
 	}
 }
 
-// outbox collects the messages of one goroutine into data frames.
+// outbox collects the messages of a single goroutine in data frames.
 type outbox struct {
 	s    *sender
 	typ  uint8
@@ -472,7 +472,7 @@ type outbox struct {
 	seq  uint32 // number of the last data frame
 	// sent counts the queued frames.
 	sent *traffic
-	// hold keeps full frames in full until flush.
+	// hold is set if complete frames stay in full until flush.
 	hold bool
 	full []*chunk
 }
@@ -489,7 +489,7 @@ func (o *outbox) open() []byte {
 	return o.buf
 }
 
-// overflow ends the frame being filled, which has reached sealBytes.
+// overflow handles a frame that has reached sealBytes: it sends the frame or, with hold, keeps it.
 func (o *outbox) overflow() {
 	if !o.hold {
 		o.flush()
@@ -510,7 +510,7 @@ func (o *outbox) flush() {
 	}
 }
 
-// reset drops the collected messages and restarts the frame numbers.
+// reset drops the collected messages and restarts the numbering of frames.
 func (o *outbox) reset() {
 	o.buf, o.full, o.seq = o.buf[:0], nil, 0
 }
@@ -521,7 +521,7 @@ func (o *outbox) queue(c *chunk) {
 	o.s.add(c)
 }
 
-// cut ends the frame being filled and returns it.
+// cut completes the frame being filled and returns it.
 func (o *outbox) cut() *chunk {
 	n := len(o.buf)
 	seal(o.buf)

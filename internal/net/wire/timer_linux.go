@@ -17,7 +17,7 @@ type kernelTimer struct {
 func newKernelTimer() kernelTimer {
 	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_NONBLOCK|unix.TFD_CLOEXEC)
 	if err != nil {
-		panic("wire: no timerfd: " + err.Error()) // out of file descriptors: nothing else would work either
+		panic("wire: no timerfd: " + err.Error()) // out of file descriptors, so nothing else would work either
 	}
 	return kernelTimer{fd, os.NewFile(uintptr(fd), "timerfd")}
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 )
 
-// traffic counts one direction of connections: a geo.Traffic that other goroutines may read concurrently.
+// traffic counts one direction of connections. It is a geo.Traffic that other goroutines may read concurrently.
 type traffic struct{ bytes, messages, segments atomic.Int64 }
 
 // frame counts a frame of size bytes.

@@ -7,28 +7,28 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 )
 
-// watched is the number of consecutive round trips of a link that a watch considers together: a second of a region's
-// probes, see probeEvery.
+// watched is the number of consecutive round trips that a watch considers together: those of one second for a region
+// (see probeEvery).
 const watched = 10
 
-// maxFast is the maximum number of intervals that a watch keeps. After that, the last interval is extended.
+// maxFast is the maximum number of intervals that a watch keeps. Beyond this number, a watch extends the last interval.
 const maxFast = 100
 
-// Fast is an interval in which a link was faster than declared: geo.Topology.LeastRTT was above the median of ten
-// consecutive round trips. A busy machine cannot make a round trip shorter than its delays. The median ignores the few
-// round trips in flight when a link changed.
+// Fast is an interval in which a link was faster than declared: the median of ten consecutive round trips was below
+// geo.Topology.LeastRTT. A busy machine cannot shorten a round trip, and the median ignores the few round trips that
+// were in flight when a link changed.
 type Fast struct {
-	// Region is the region of the peers. If Single is set, the interval applies only to the link to Peer.
+	// Region is the region of the peers. Single is set if the interval applies only to the link to Peer.
 	Region geo.Region
 	Peer   geo.NodeID
 	Single bool
-	// From and To are the start of the first and the end of the last round trip that was too short, by Now.
+	// From is the start of the first round trip that was too short, and To the end of the last one, on the clock of Now.
 	From, To time.Duration
 	// Median is the lowest median in the interval.
 	Median time.Duration
 }
 
-// watch finds the intervals in which a link was too fast.
+// watch finds intervals in which a link was too fast.
 type watch struct {
 	least time.Duration
 	ring  [watched]struct{ sent, rtt time.Duration }
@@ -41,7 +41,7 @@ type watch struct {
 // add records a round trip that ended at time at.
 func (w *watch) add(at, rtt time.Duration) {
 	slot := &w.ring[w.n%watched]
-	// The oldest round trip leaves the window.
+	// The oldest round trip leaves the ring.
 	if w.n >= watched && slot.rtt < w.least {
 		w.short--
 	}
@@ -50,7 +50,7 @@ func (w *watch) add(at, rtt time.Duration) {
 	if rtt < w.least {
 		w.short++
 	}
-	// More than half of the round trips must be too short for the median to be too short.
+	// The median is too short only if more than half of the round trips are.
 	if w.n < watched || w.short <= watched/2 {
 		w.now = false
 		return

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// The watch considers the median of ten consecutive round trips. s is a round trip that is too short, and l is any
-// other round trip; there is one every 0.1 s.
+// The watch uses the median of ten consecutive round trips. In the strings, s is a round trip that is too short, and l
+// is any other round trip, with one round trip every 0.1 s.
 func TestWatch(t *testing.T) {
 	for name, tc := range map[string]struct {
 		rtts string
@@ -46,7 +46,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// The record of a link that is too fast again and again has bounded size, and covers all of the intervals.
+// If a link is too fast again and again, the record has a bounded size but covers all intervals.
 func TestWatchIsBounded(t *testing.T) {
 	w := &watch{least: 90 * time.Millisecond}
 	for i := range 100 * maxFast {

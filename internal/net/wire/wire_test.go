@@ -33,7 +33,7 @@ func (m number) AppendTo(b []byte) []byte {
 	return append(b, make([]byte, m.size-8)...)
 }
 
-// counting checks that the numbers arrive in order, each exactly once. It closes done when all have arrived.
+// counting checks that the numbers arrive in order, each exactly once. It closes done when all numbers have arrived.
 type counting struct {
 	t    testing.TB
 	next uint64
@@ -64,7 +64,7 @@ func (c *counting) Turn() {
 	}
 }
 
-// twoRegions returns a topology of two nodes with this link between them.
+// twoRegions returns a topology of two nodes in different regions, with the given link between them.
 func twoRegions(link geo.Link) *geo.Topology {
 	local := geo.Link{Delay: 200 * time.Microsecond}
 	return &geo.Topology{Regions: []string{"a", "b"}, Partitions: 1, Replicas: 1,
@@ -153,11 +153,11 @@ func wait(t testing.TB, limit time.Duration, what string, done <-chan struct{}, 
 	}
 }
 
-// faultyProxy forwards connections to target and cuts each after a random number of bytes.
+// faultyProxy forwards connections to target and breaks each connection after a random number of bytes.
 type faultyProxy struct {
 	net.Listener
 	cuts atomic.Int64
-	stop atomic.Bool // set to stop the cuts
+	stop atomic.Bool // set to stop breaking connections
 	wg   sync.WaitGroup
 }
 
@@ -227,7 +227,7 @@ func TestLinkSurvivesCuts(t *testing.T) {
 						if rng.IntN(10) == 0 {
 							l.Flush()
 							if rng.IntN(20) == 0 {
-								time.Sleep(100 * time.Microsecond) // spread the traffic over some connections
+								time.Sleep(100 * time.Microsecond) // spread the traffic over several connections
 							}
 						}
 					}
@@ -370,7 +370,7 @@ func TestCongestionIsReported(t *testing.T) {
 	nodes := startNodes(t, twoRegions(geo.Link{}), 500, func(c *Config) {
 		c.BufferLimit = 100_000
 		if c.Self == 1 {
-			c.Addresses[0] = "127.0.0.1:1" // = nothing listens here
+			c.Addresses[0] = "127.0.0.1:1" // nothing listens here
 		}
 	})
 	l := nodes[0].Link(1)
@@ -433,8 +433,8 @@ func TestEmulatedRoundTrip(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			want := 2 * link.Delay
-			// A busy machine may delay most packets, so the median has three attempts. But the machine cannot make a packet
-			// faster, and does not delay every packet, so the fastest packet must be right in each attempt.
+			// A busy machine may delay most packets, so allow three attempts for the median. However, the machine cannot speed
+			// up a packet and does not delay every packet, so the fastest packet must be right in each attempt.
 			for attempt := 1; ; attempt++ {
 				nodes := startNodes(t, twoRegions(link), 1, func(c *Config) { c.Emulate = true })
 				eventually(t, 20*time.Second, "15 probes", func() bool { return nodes[0].RoundTrips(1).TotalCount() >= 15 })

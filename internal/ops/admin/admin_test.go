@@ -50,7 +50,7 @@ func TestLog(t *testing.T) {
 	}
 }
 
-// A log fits into a response, however large its disturbances are. It states the time from which it is complete.
+// A log fits into a response even if its disturbances are large. It states the time from which it is complete.
 func TestLogOfLongDisturbances(t *testing.T) {
 	l := &Log{}
 	long := &Disturbance{Cut: make([]int, 5_000), SlowPercent: 5, ClockOffset: 5}
@@ -68,7 +68,7 @@ func TestLogOfLongDisturbances(t *testing.T) {
 	if n := bytes.Count(b, []byte{','}); err != nil || n > MaxLogValues || n < kept*5_000 {
 		t.Errorf("it has %d values, %v", n, err)
 	}
-	// A single disturbance that exceeds the limit is kept nevertheless.
+	// Keep a single disturbance even if it exceeds the limit.
 	l.Change(70, &Disturbance{Cut: make([]int, MaxLogValues)})
 	l.Change(80, &Disturbance{SlowPercent: 5})
 	if e := l.Entries; len(e) != 1 || e[0].From != 80 || l.ForgottenUntil != 80 {

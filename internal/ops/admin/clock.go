@@ -9,11 +9,11 @@ import (
 // PathClock is the path at which a process reports its clocks.
 const PathClock = "/clock"
 
-// Reading has the values of a process's clocks at the same instant.
+// Reading contains the values of a process's clocks at the same instant.
 type Reading struct {
 	// Wall is in nanoseconds since 1970.
 	Wall int64 `json:"wallNanoseconds"`
-	// Monotonic is the clock that agendas and logs use: see the function Monotonic.
+	// Monotonic is the time on the clock that agendas and logs use: see the function Monotonic.
 	Monotonic time.Duration `json:"monotonicNanoseconds"`
 }
 

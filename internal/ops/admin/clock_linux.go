@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Monotonic returns the time of a clock that all processes of a machine share. Neither clock synchronization nor a
+// Monotonic returns the time on a clock that all processes of a machine share. Neither clock synchronization nor a
 // fault changes this clock.
 func Monotonic() time.Duration {
 	var t unix.Timespec

@@ -21,7 +21,7 @@ type Node interface {
 	Audit(ctx context.Context) (*Audit, error)
 	// Healthy returns an error if the event loop seems to be stuck.
 	Healthy() error
-	// Ready returns the reason why the node does not accept transactions, or nil.
+	// Ready returns the reason why the node does not accept transactions, or nil if it does.
 	Ready() error
 }
 
@@ -48,7 +48,7 @@ type BadRequest struct{ Err error }
 func (e *BadRequest) Error() string { return e.Err.Error() }
 func (e *BadRequest) Unwrap() error { return e.Err }
 
-// maxRequest bounds a request's body, in bytes.
+// maxRequest is the maximum size of a request's body, in bytes.
 const maxRequest = 1 << 20
 
 // NewHandler returns the handler of the administration protocol for n.
@@ -87,7 +87,8 @@ func NewHandler(n Node) http.Handler {
 	return mux
 }
 
-// NewPublicHandler returns the handler of the endpoints of n that need no authentication. metrics answers GET /metrics.
+// NewPublicHandler returns the handler for the endpoints of n that need no authentication. metrics answers GET
+// /metrics.
 func NewPublicHandler(n Node, metrics http.Handler) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", check(n.Healthy))
@@ -106,11 +107,11 @@ func check(f func() error) http.HandlerFunc {
 	}
 }
 
-// decode reads the body of a request into v. On failure it answers the request and returns false. what names the type
-// in the error.
+// decode reads the body of a request into v. On failure it answers the request with an error and returns false. what
+// names the type of v in the error.
 func decode(w http.ResponseWriter, r *http.Request, what string, v any) bool {
 	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequest))
-	// A caller that sets an unknown field expects something that this version does not do.
+	// Reject unknown fields: their sender expects something that this version does not support.
 	d.DisallowUnknownFields()
 	err := d.Decode(v)
 	if err != nil {
@@ -134,7 +135,7 @@ func answer(w http.ResponseWriter, v any, err error) {
 	}
 }
 
-// requestTimeout bounds the time for the TLS handshake and a request's header.
+// requestTimeout is the time within which the TLS handshake and the header of a request must be complete.
 const requestTimeout = 10 * time.Second
 
 // Serve answers requests until ctx is done.
@@ -150,8 +151,8 @@ func Serve(ctx context.Context, l net.Listener, h http.Handler) error {
 		}
 	})
 	err := s.Serve(l)
-	// If stop succeeds, Serve failed by itself. Otherwise wait for the shutdown, so that no request is still running on
-	// return.
+	// If stop succeeds, Serve failed on its own. Otherwise wait for the shutdown, so that no request is still running when
+	// Serve returns.
 	if stop() {
 		return err
 	}

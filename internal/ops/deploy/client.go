@@ -11,35 +11,34 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 )
 
-// Client describes how clients reach a database other than Geobench's engines. It never contains credentials; these are
-// in a Secret.
+// Client describes how clients reach a database other than Geobench's engines. It never contains credentials, because
+// these are in a Secret.
 type Client struct {
-	// Endpoints are the addresses for the clients of each region, in the order of the database's regions.
+	// Endpoints contains the address for the clients of each region, in the order of the database's regions.
 	Endpoints []Endpoint `json:"endpoints"`
-	// Database is the database's name on its server; empty stands for the user's default.
+	// Database is the name of the database on its server; empty for the user's default.
 	Database string `json:"database,omitempty"`
 	// Secret is the name of the Secret with username, password and, optionally, ca.crt; empty for none.
 	Secret string `json:"secret,omitempty"`
-	// Deployed is set if the database runs in pods of the GeoDatabase, with an emulated network. Otherwise, it runs
-	// elsewhere.
+	// Deployed is set if the database runs in pods of the GeoDatabase, with an emulated network. Otherwise the database
+	// runs elsewhere.
 	Deployed bool `json:"deployed,omitempty"`
-	// Field is the manifest field that describes how clients reach a deployed database; empty stands for
-	// spec.pods.client.
+	// Field is the manifest field that describes how clients reach a deployed database; empty for spec.pods.client.
 	Field string `json:"field,omitempty"`
 	// Steward is the region of the pod that loads and audits the data.
 	Steward string `json:"steward"`
 }
 
-// Endpoint is the address, host:port, for the clients of a region.
+// Endpoint is the host:port to which the clients of a region connect.
 type Endpoint struct {
 	Region  string `json:"region"`
 	Address string `json:"address"`
 }
 
-// SecretFolder is the folder with the keys of Client.Secret as files, in workers and stewards.
+// SecretFolder is the folder in workers and stewards that contains the keys of Client.Secret as files.
 const SecretFolder = "/etc/geobench-database"
 
-// ClientOf returns the Client of a database, or nil for Geobench's engines and for a program without clients.
+// ClientOf returns the Client of a database. It returns nil for Geobench's engines and for a program without clients.
 func ClientOf(db *v1alpha1.GeoDatabase, t *geo.Topology) *Client {
 	switch {
 	case db.Spec.External != nil:
@@ -68,9 +67,10 @@ func ClientOf(db *v1alpha1.GeoDatabase, t *geo.Topology) *Client {
 	}
 }
 
-// Endpoints returns, for each region, the address to which its clients connect in a deployed database: the first pod
-// for clients in the target region. The target region is the client's region field if set, otherwise the clients' own
-// region, or the nearest region with pods for clients. Endpoints returns nil if the spec has no clients.
+// Endpoints returns the addresses to which the clients of each region connect in a deployed database. Each address is
+// the first pod for clients in the target region. The target region is the client's region field if that is set.
+// Otherwise it is the clients' own region, or the nearest region with pods for clients. Endpoints returns nil if the
+// spec has no clients.
 func Endpoints(db *v1alpha1.GeoDatabase, t *geo.Topology) (out []Endpoint) {
 	var program *v1alpha1.Program
 	var c *v1alpha1.ProgramClient
@@ -93,7 +93,7 @@ func Endpoints(db *v1alpha1.GeoDatabase, t *geo.Topology) (out []Endpoint) {
 	return out
 }
 
-// clientRegions returns, for each region, the target region: the region of the pods to which its clients connect.
+// clientRegions returns the target region for the clients of each region: the region of the pods to which they connect.
 func clientRegions(db *v1alpha1.GeoDatabase, t *geo.Topology) (at []string) {
 	role := db.Spec.ClientRole()
 	for r, own := range db.Spec.RegionNames() {

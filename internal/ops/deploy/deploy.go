@@ -1,5 +1,5 @@
-// Package deploy defines the description of a database that its nodes and workers receive. The operator writes it into
-// a ConfigMap, and geobench run keeps it in memory. Both use the same JSON.
+// Package deploy defines the description of a database that its nodes and workers receive. The operator writes this
+// description into a ConfigMap, and geobench run keeps it in memory. Both use the same JSON.
 package deploy
 
 import (
@@ -16,22 +16,22 @@ import (
 type Database struct {
 	// Name is the name of the GeoDatabase.
 	Name string `json:"name"`
-	// Engine is the name of a protocol. Parameters has the parameter values that the user has set.
+	// Engine is the name of a protocol. Parameters contains the parameters that the user has set.
 	Engine     string            `json:"engine"`
 	Parameters map[string]string `json:"parameters,omitempty"`
 	Topology   geo.Topology      `json:"topology"`
 	// Emulate makes nodes and workers delay their messages according to Topology.Links (the BuiltIn emulation).
 	Emulate bool `json:"emulate"`
-	// Meshed is set if a service mesh is to carry the pods' connections. The pods then measure each link below the mesh
-	// and through it (package ping).
+	// Meshed is set if the pods' connections should use a service mesh. The pods then measure each link both below the
+	// mesh and through it (package ping).
 	Meshed bool `json:"meshed,omitempty"`
 	// Seed seeds the random generators of all nodes.
 	Seed uint64 `json:"seed"`
-	// Epoch is the zero point of the nodes' clocks.
+	// Epoch is the time at which the nodes' clocks read zero.
 	Epoch time.Time `json:"epoch"`
 	// Incarnation identifies this deployment of the database. Nodes with different incarnations reject each other.
 	Incarnation string `json:"incarnation"`
-	// Nodes has the addresses of the nodes, by geo.NodeID.
+	// Nodes contains the addresses of the nodes, by geo.NodeID.
 	Nodes Nodes `json:"nodes"`
 	// Client describes how clients reach a database other than Geobench's engines; nil for Geobench's engines.
 	Client *Client `json:"client,omitempty"`
@@ -53,7 +53,7 @@ func (d *Database) NodeCount() int {
 	return d.Topology.Nodes()
 }
 
-// Node has the addresses at which a node listens.
+// Node contains the addresses on which a node listens.
 type Node struct {
 	// Address is host:port for peers and clients.
 	Address string `json:"address"`
@@ -61,7 +61,8 @@ type Node struct {
 	Admin string `json:"admin,omitempty"`
 }
 
-// Host returns the host name of a node in a cluster; ordinal is partition x replicas + replica.
+// Host returns the host name of a node in a cluster. ordinal is the number of the node in its region: partition x
+// replicas + replica.
 func Host(database, region, namespace string, ordinal int) string {
 	set := SetName(database, region, "")
 	return fmt.Sprintf("%s-%d.%s.%s.svc", set, ordinal, set, namespace)
@@ -69,8 +70,8 @@ func Host(database, region, namespace string, ordinal int) string {
 
 func (n *Node) names() []*string { return []*string{&n.Address, &n.Admin} }
 
-// Nodes are the nodes of a database. In JSON, nodes with consecutive addresses share an entry (package hostlist): a
-// database has up to 16,384 nodes, and the ConfigMap holds 1 MiB.
+// Nodes are the nodes of a database. In JSON, nodes with consecutive addresses share an entry (package hostlist). This
+// saves space: a database has up to 16,384 nodes, and the ConfigMap is limited to 1 MiB.
 type Nodes []Node
 
 // MarshalJSON implements json.Marshaler.

@@ -61,7 +61,7 @@ func TestTheLargestDatabaseFitsIntoAConfigMap(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("%d nodes in %d bytes", len(d.Nodes), len(b))
-	if room := configMap - 32<<10; len(b) > room { // = leave room for annotations, or for a worker's workload and load
+	if room := configMap - 32<<10; len(b) > room { // leave room for annotations, or for a worker's workload and load
 		t.Errorf("%d bytes are more than %d", len(b), room)
 	}
 	file := filepath.Join(t.TempDir(), "database.json")
@@ -73,7 +73,7 @@ func TestTheLargestDatabaseFitsIntoAConfigMap(t *testing.T) {
 	}
 }
 
-// Files in which an earlier operator listed every address separately can still be read.
+// Files in which an earlier version of the operator listed every address separately can still be read.
 func TestNodesAreReadAsTheyWereWritten(t *testing.T) {
 	for text, want := range map[string]string{
 		`[{"address":"a-0:1","admin":"a-0:2"},{"address":"a-1:1","admin":"a-1:2"},{"address":"b:1"}]`: `[{"address":"a-[0-1]:1","admin":"a-[0-1]:2"},{"address":"b:1"}]`,

@@ -9,11 +9,11 @@ import (
 	"github.com/geobench/geobench/internal/ops/identity"
 )
 
-// HandIn is the final output of a worker, with the configuration and start time that it used. Other clients of the API
-// server may be able to write to the worker's ConfigMap. Therefore a seal binds the output to the worker and its run;
-// only this worker and the operator have the key of the seal.
+// HandIn is the final output of a worker, along with the configuration and the start time that the worker used. Other
+// clients of the API server may be able to write to the worker's ConfigMap. Therefore a seal binds the output to the
+// worker and its run. Only this worker and the operator have the key for the seal.
 type HandIn struct {
-	// Run is the BenchmarkRun's UID. Region and Index identify the worker.
+	// Run is the UID of the BenchmarkRun. Region and Index identify the worker.
 	Run, Region string
 	Index       int
 	// Config is the identity.Digest of the configuration file that the worker read.
@@ -42,8 +42,8 @@ func (h *HandIn) Seal(key []byte) (string, error) {
 	return string(b), err
 }
 
-// Verify checks the content of the ConfigMap against its seal, and the Config and StartAt that the worker states
-// against the expected values in h. The error describes the mismatch.
+// Verify checks the content of the ConfigMap against the seal. It also checks that the Config and StartAt which the
+// worker states equal those in h, which the operator expects. The error describes the mismatch.
 func (h *HandIn) Verify(seal string, key []byte) error {
 	if seal == "" {
 		return fmt.Errorf("it has no %s", KeySeal)
@@ -53,10 +53,10 @@ func (h *HandIn) Verify(seal string, key []byte) error {
 		return fmt.Errorf("%s: %w", KeySeal, err)
 	}
 	said := *h
-	// Take only Config and StartAt from the worker. All other parts are the values that the operator expects.
+	// Take only Config and StartAt from the worker; for all other parts, use the values that the operator expects.
 	said.Config, said.StartAt = s.Config, s.StartAt
 	switch {
-	// Check the seal over the stated values first: an unsealed statement proves nothing about the worker.
+	// Check the seal over the stated values first, because without a valid seal they need not come from the worker.
 	case !identity.Sealed(s.Seal, key, said.parts()...):
 		return errors.New("its seal is not that of this worker over this report")
 	case s.Config != h.Config:

@@ -5,7 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// OwnMemory is the default memory limit of a node or worker. It keeps a process that grows without bound from
+// OwnMemory is the default memory limit of a node or worker. The limit prevents a process that grows without bound from
 // exhausting the memory of its machine. A node rejects a data set that does not fit.
 const OwnMemory = "8Gi"
 
@@ -13,8 +13,8 @@ const OwnMemory = "8Gi"
 // locks and messages of a run, and for uncollected garbage.
 const FullPercent = 75
 
-// MemoryLimit returns the memory limit of a Geobench program with these resources: the declared limit, or else
-// OwnMemory or the declared request, whichever is larger.
+// MemoryLimit returns the memory limit of a Geobench program with these resources. It is the declared limit or, if
+// there is none, the larger of OwnMemory and the declared request.
 func MemoryLimit(r *corev1.ResourceRequirements) resource.Quantity {
 	if limit, ok := r.Limits[corev1.ResourceMemory]; ok {
 		return limit
@@ -27,5 +27,5 @@ func MemoryLimit(r *corev1.ResourceRequirements) resource.Quantity {
 }
 
 // RuntimeMemory returns the memory limit of the Go runtime (GOMEMLIMIT), in bytes, for a container with the given
-// limit. It is 90% of that limit, so that the garbage collector works harder before the container is killed.
+// limit. It is 90% of the container's limit, so that the garbage collector works harder before the container is killed.
 func RuntimeMemory(limit int64) int64 { return limit / 10 * 9 }

@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// maxSetName leaves room, within the 63 characters of a pod's label, for the suffix that a StatefulSet appends to its
-// name.
+// maxSetName is the maximum length of a StatefulSet's name. A pod's label has at most 63 characters, which must include
+// the suffix that the StatefulSet appends to its name.
 const maxSetName = 52
 
-// JoinName joins parts to a DNS label of at most limit characters that starts with a letter. If the joined name had to
-// be changed, it ends in a hash of the parts, so that different parts give different names.
+// JoinName joins parts to a DNS label of at most limit characters that starts with a letter. If the joined name is not
+// valid as it is, the result ends in a hash of the parts, so that different parts give different names.
 func JoinName(limit int, parts ...string) string {
 	name := strings.Join(parts, "-")
 	clean := strings.ReplaceAll(name, ".", "-")
@@ -23,7 +23,7 @@ func JoinName(limit int, parts ...string) string {
 		return name
 	}
 	hash := ShortHash(parts...)
-	// The hash must survive the truncation, because only the hash distinguishes the names.
+	// Keep the whole hash when truncating, because only the hash distinguishes the names.
 	if room := limit - len(hash) - 1; len(clean) > room {
 		clean = strings.TrimRight(clean[:room], "-")
 	}

@@ -52,7 +52,7 @@ func TestPodsOfRoles(t *testing.T) {
 	}
 }
 
-// Programs know a pod with a separate Service by the host name of the Service. Packets may come from either of the
+// Programs address a pod with its own Service by the host name of the Service. Packets may come from either of the
 // pod's host names.
 func TestPodsWithServices(t *testing.T) {
 	db := &v1alpha1.GeoDatabase{}

@@ -15,21 +15,21 @@ type Pod struct {
 	Region string
 	// Role is nil if the database has no roles.
 	Role *v1alpha1.Role
-	// Ordinal numbers the pods of a role in a region, from 0.
+	// Ordinal is the number of the pod among the pods of its role in the region, counted from 0.
 	Ordinal int
 	// Set is the name of the pod's StatefulSet and its Service. Name is the name of the pod. Host is the host name by
 	// which other pods find it.
 	Set, Name, Host string
-	// Known is the host name that programs use for the pod. It is Host or, if the role has a Service for each pod,
-	// the host name of the pod's Service.
+	// Known is the host name by which programs address the pod. It is Host or, if the role has a Service for each pod, the
+	// host name of the pod's Service.
 	Known string
 }
 
-// ServiceOfItsOwn reports whether the pod has a separate Service, which has the pod's name.
+// ServiceOfItsOwn reports whether the pod has its own Service, which has the name of the pod.
 func (p *Pod) ServiceOfItsOwn() bool { return p.Known != p.Host }
 
 // Hosts returns all host names of the pod. Packets from the pod may have the address of any of these hosts as their
-// source.
+// source address.
 func (p *Pod) Hosts() []string {
 	if p.ServiceOfItsOwn() {
 		return []string{p.Host, p.Known}
@@ -78,7 +78,7 @@ func Pods(db *v1alpha1.GeoDatabase) (pods []Pod) {
 	return pods
 }
 
-// MostPods returns the largest number of pods in a region.
+// MostPods returns the number of pods in the region with the most pods.
 func MostPods(db *v1alpha1.GeoDatabase) (most int) {
 	for _, region := range db.Spec.RegionNames() {
 		most = max(most, len(PodsIn(db, region)))
@@ -91,14 +91,14 @@ func OfRole(pods []Pod, role string) []Pod {
 	return slices.DeleteFunc(slices.Clone(pods), func(p Pod) bool { return p.Role == nil || p.Role.Name != role })
 }
 
-// HostsVariable returns the name of the environment variable with the hosts of a role.
+// HostsVariable returns the name of the environment variable that lists the hosts of a role.
 func HostsVariable(role string) string { return "GEOBENCH_HOSTS_" + strings.ToUpper(role) }
 
 // Variable is an environment variable.
 type Variable struct{ Name, Value string }
 
-// HostVariables returns the environment variables that list hosts, for the containers of a role, or of a database
-// without roles if role is nil.
+// HostVariables returns the environment variables that list hosts. They are for the containers of a role or, if role is
+// nil, of a database without roles.
 func HostVariables(db *v1alpha1.GeoDatabase, role *v1alpha1.Role) []Variable {
 	pods := Pods(db)
 	if role == nil {

@@ -9,15 +9,15 @@ import (
 	"github.com/geobench/geobench/internal/ops/identity"
 )
 
-// Worker is the task of a worker pod: the clients that it runs and their database. All pods of a region receive the
-// same Worker; a pod gets its index from its Job.
+// Worker is the task of a worker pod: the clients to run and their database. All worker pods of a region receive the
+// same Worker; each pod gets its index from its Job.
 type Worker struct {
-	// Run is the name of the BenchmarkRun, and UID is its unique ID.
+	// Run is the name of the BenchmarkRun, and UID is its UID.
 	Run string `json:"run"`
 	UID string `json:"uid"`
-	// Attempt identifies an execution of the run. Nodes recognize the execution's clients by it.
+	// Attempt identifies an execution of the run. By it, nodes recognize the clients of the execution.
 	Attempt string `json:"attempt"`
-	// Region is the region of the clients. Workers is the number of workers that share them.
+	// Region is the region of the clients. Workers is the number of workers among which the clients are divided.
 	Region  string `json:"region"`
 	Workers int    `json:"workers"`
 	// Database is the database that the clients use.
@@ -29,12 +29,12 @@ type Worker struct {
 	// HistoryLimit is the maximum size of the recorded history in bytes; 0 for no history. The worker stores the file in
 	// HistoryFolder and serves it until the worker is stopped.
 	HistoryLimit int64 `json:"historyLimit,omitempty"`
-	// Fine splits the seconds of the worker's timeline into tenths, for runs with faults.
+	// Fine is set if the worker's timeline divides seconds into tenths, as in runs with faults.
 	Fine bool `json:"fine,omitempty"`
-	// Deadline is the time at which the worker stops waiting for the start.
+	// Deadline is the time until which the worker waits for the start.
 	Deadline time.Time `json:"deadline"`
 
-	digest string // digest of the file that it was read from
+	digest string // digest of the file from which the worker was read
 }
 
 // Application returns the application name of this execution's sessions in a database other than Geobench's engines.
@@ -52,18 +52,18 @@ const (
 	KeyState = "state"
 	// KeyMessage is written by the worker along with StateFailed.
 	KeyMessage = "message"
-	// KeyPod is written by the worker with StateReady: the name of its pod and its process ID, so that a replacement is
-	// detected.
+	// KeyPod is written by the worker with StateReady. Its value contains the name of the pod and the process ID, so that
+	// the operator detects a replacement.
 	KeyPod = "pod"
-	// KeyStartAt is written by the operator once all workers are ready, with all clients of the run connected. It is the
-	// time, in RFC 3339 with nanoseconds, at which the first warm-up starts.
+	// KeyStartAt is written by the operator once all workers are ready, that is, all clients of the run are connected. It
+	// is the time at which the first warm-up starts, in RFC 3339 with nanoseconds.
 	KeyStartAt = "startAt"
 	// KeyProgress is written by the worker every few seconds while it runs: a Progress as JSON.
 	KeyProgress = "progress"
 	// KeyHistory is written by the worker before StateDone, if it recorded a history: a History as JSON.
 	KeyHistory = "history"
-	// KeySeal is written together with KeyReport. It proves that this worker wrote both, and states which configuration
-	// and start time it used: see HandIn.
+	// KeySeal is written together with KeyReport. It proves that this worker wrote the report, and states which
+	// configuration and start time the worker used: see HandIn.
 	KeySeal = "seal"
 	// KeyReport, in binaryData, is the gzipped result.Report. It is written together with StateDone.
 	KeyReport = "report.json.gz"
@@ -77,17 +77,18 @@ const (
 	StateRunning = "running"
 	// StateDone: the report is available.
 	StateDone = "done"
-	// StateFailed: the worker gave up; KeyMessage has the reason.
+	// StateFailed: the worker gave up; KeyMessage contains the reason.
 	StateFailed = "failed"
 )
 
 // ReportKeyFile is the file with the key for HandIn.Seal.
 const ReportKeyFile = "/etc/geobench-report/key"
 
-// MaxHistory is the maximum size of a worker's history in bytes, for about three million transactions.
+// MaxHistory is the maximum size of a worker's history in bytes. It is enough for about three million transactions.
 const MaxHistory = 128 << 20
 
-// HistoryFolder is the folder of a worker's history. PathHistory is the path of the file on its HTTP server.
+// HistoryFolder is the folder with a worker's history. PathHistory is the path of the history file on the worker's HTTP
+// server.
 const (
 	HistoryFolder = "/var/lib/geobench"
 	PathHistory   = "/history"
@@ -99,11 +100,11 @@ type History struct {
 	Operations   int64 `json:"operations"`
 	// Bytes is the size of the file.
 	Bytes int64 `json:"bytes"`
-	// Full is set if the file has reached Worker.HistoryLimit, so that transactions are missing.
+	// Full is set if transactions are missing because the file has reached Worker.HistoryLimit.
 	Full bool `json:"full,omitempty"`
 }
 
-// Progress has the running totals of a worker.
+// Progress contains the totals of a worker so far.
 type Progress struct {
 	// Stage is warmup, measure or drain; Repetition counts from 1.
 	Stage      string `json:"stage"`
@@ -112,7 +113,7 @@ type Progress struct {
 	Aborted    int64  `json:"aborted"`
 	// Failed is the number of transactions that were refused or have an unknown outcome.
 	Failed int64 `json:"failed,omitempty"`
-	// Retried is the number of attempts after the first.
+	// Retried is the number of attempts that were not the first for their transaction.
 	Retried int64 `json:"retried,omitempty"`
 	// ThroughputPerSecond and MeanMicroseconds, the mean latency of committed transactions, cover the last interval.
 	ThroughputPerSecond int64 `json:"throughputPerSecond"`

@@ -1,8 +1,8 @@
-// Package health derives the conditions by which GitOps and CI tools judge a BenchmarkRun, an Experiment or a
-// GeoDatabase. The conditions are Ready, Reconciling, Stalled and Succeeded, with the polarity of kstatus. Without
-// them, Flux, Helm, Argo CD and Tekton report an object of an unknown kind as "Current" or "Succeeded" as soon as it is
-// created. The conditions depend only on other fields of the status, so the write that changes a verdict also changes
-// the conditions.
+// Package health derives the conditions from which GitOps and CI tools determine the state of a BenchmarkRun, an
+// Experiment or a GeoDatabase. The conditions are Ready, Reconciling, Stalled and Succeeded, with the polarity of
+// kstatus. Without these conditions, Flux, Helm, Argo CD and Tekton report an object of an unknown kind as "Current" or
+// "Succeeded" as soon as it is created. The conditions depend only on other fields of the status, so the write that
+// changes a verdict also changes the conditions.
 //
 // NetworkProfiles have no such conditions. A profile is data that no controller reconciles, and measurements are in the
 // status of each GeoDatabase.
@@ -22,23 +22,23 @@ import (
 )
 
 // Patience is the time for which an object may wait for a missing object before it counts as stalled. Manifests that
-// are applied together arrive in any order, and fail-fast tools give up at the first stalled object.
+// are applied together arrive in any order, and some tools give up at the first stalled object.
 const Patience = 2 * time.Minute
 
-// Reasons of conditions, in addition to stages and to reasons taken from a status.
+// Reasons of conditions. Further reasons are the names of stages, and reasons taken from a status.
 const (
 	// Suspended is the reason of Ready while spec.suspend prevents the start.
 	Suspended = "Suspended"
-	// DatabaseBusy is the reason of a run's condition Accepted, and then of Reconciling, while the run waits for other
-	// runs.
+	// DatabaseBusy is the reason of a run's condition Accepted while the run waits for other runs. It is then also the
+	// reason of Reconciling.
 	DatabaseBusy = "DatabaseBusy"
 	// RunActive is the reason of a database's condition Progressing while a run keeps the database from following its
 	// spec.
 	RunActive = "RunActive"
 	// StepFailed is the reason of a database's condition Initialized after a step of spec.init has failed permanently.
 	StepFailed = "StepFailed"
-	// ProfileNotFound, ReferenceNotFound and NameTaken are reasons of Accepted that may resolve by themselves. A missing
-	// object may still be applied, and a conflicting object may be in deletion.
+	// ProfileNotFound, ReferenceNotFound and NameTaken are reasons of Accepted for problems that may resolve on their own.
+	// A missing object may still be applied, and a conflicting object may be about to be deleted.
 	ProfileNotFound   = "ProfileNotFound"
 	ReferenceNotFound = "ReferenceNotFound"
 	NameTaken         = "NameTaken"
@@ -68,11 +68,11 @@ const (
 type finding struct {
 	state           state
 	reason, message string
-	// verdict is the verdict of a finished object, reported by Succeeded.
+	// verdict is the verdict of a finished object, which the condition Succeeded reports.
 	verdict string
 }
 
-// conditions returns the conditions that express a finding for a generation.
+// conditions returns the conditions that express the finding for an object's generation.
 func (f finding) conditions(generation int64) []metav1.Condition {
 	var parts []string
 	for _, part := range []string{f.verdict, f.reason, f.message} {
@@ -102,7 +102,7 @@ func (f finding) conditions(generation int64) []metav1.Condition {
 	return out
 }
 
-// Run returns the conditions of a run. They reflect the run's verdict once there is a verdict for the current
+// Run returns the conditions of a run. They express the run's verdict once there is a verdict for the current
 // spec.runID.
 func Run(run *v1alpha1.BenchmarkRun) []metav1.Condition {
 	return ofRun(run).conditions(run.Generation)
@@ -117,7 +117,7 @@ func ofRun(run *v1alpha1.BenchmarkRun) finding {
 		return finding{state: suspended, reason: Suspended, message: "the run begins when spec.suspend is taken back"}
 	case st.Stage == "":
 		return finding{reason: pending, message: "the run is about to begin"}
-	// Check the attempt before the verdict: the verdict may belong to the previous runID.
+	// Check the attempt before the verdict, because the verdict may belong to the previous runID.
 	case st.RunID != run.Spec.RunID:
 		return finding{reason: startingOver, message: fmt.Sprintf("what is left of the attempt with runID %q goes before the next one begins", st.RunID)}
 	case st.Verdict == v1alpha1.VerdictPassed:
@@ -126,7 +126,7 @@ func ofRun(run *v1alpha1.BenchmarkRun) finding {
 		return finding{state: bad, reason: st.Reason, message: st.Message, verdict: string(st.Verdict)}
 	}
 	f := finding{reason: string(st.Stage)}
-	// Stages wait for these conditions in this order, so the first false condition explains the stage.
+	// The stages require these conditions in this order, so the first false condition explains the current stage.
 	for _, kind := range []string{v1alpha1.ConditionAccepted, v1alpha1.ConditionDatabaseReady, v1alpha1.ConditionNetworkVerified,
 		v1alpha1.ConditionDataLoaded, v1alpha1.ConditionMeasured, v1alpha1.ConditionDatabaseQuiet} {
 		if c := meta.FindStatusCondition(st.Conditions, kind); c != nil && c.Status == metav1.ConditionFalse {
@@ -140,8 +140,8 @@ func ofRun(run *v1alpha1.BenchmarkRun) finding {
 	return f
 }
 
-// Experiment returns the conditions of an experiment at the given time. They reflect whether the runs were carried out,
-// whether the claims were evaluated, and whether spec.gate is satisfied; the condition Failed covers all three.
+// Experiment returns the conditions of an experiment at the given time. They express whether the runs were carried out,
+// whether the claims were evaluated, and whether spec.gate is satisfied. The status condition Failed covers all three.
 func Experiment(e *v1alpha1.Experiment, now time.Time) []metav1.Condition {
 	return ofExperiment(e, now).conditions(e.Generation)
 }
@@ -191,7 +191,7 @@ func ofDatabase(db *v1alpha1.GeoDatabase, now time.Time) finding {
 		return finding{reason: newGeneration, message: "the present spec was not looked at to its end yet"}
 	case accepted.Status == metav1.ConditionFalse:
 		return refused(accepted, accepted.LastTransitionTime.Time, now)
-	case initialized.Reason == StepFailed: // without the step, nodes may never be ready
+	case initialized.Reason == StepFailed: // without the step, nodes may never become ready
 		return finding{state: bad, reason: StepFailed, message: initialized.Message}
 	case nodes.Status == "":
 		return finding{reason: deploying, message: "the nodes are being deployed"}
@@ -209,8 +209,8 @@ func ofDatabase(db *v1alpha1.GeoDatabase, now time.Time) finding {
 	return finding{state: good, reason: serving, message: nodes.Message + ", and the network between them is the declared one"}
 }
 
-// refused returns the finding for a spec that was not accepted; since is the time at which it was rejected. The finding
-// is bad unless a missing object may still arrive.
+// refused returns the finding for a spec that was rejected at the time since. The finding is bad, unless a missing
+// object may still arrive.
 func refused(accepted metav1.Condition, since, now time.Time) finding {
 	mayCome := slices.Contains([]string{ProfileNotFound, ReferenceNotFound, NameTaken}, accepted.Reason)
 	if mayCome && now.Sub(since) < Patience {
@@ -219,7 +219,7 @@ func refused(accepted metav1.Condition, since, now time.Time) finding {
 	return finding{state: bad, reason: accepted.Reason, message: accepted.Message}
 }
 
-// conditionOf returns a condition, or an empty condition.
+// conditionOf returns the condition of the given kind, or an empty condition if there is none.
 func conditionOf(conditions []metav1.Condition, kind string) metav1.Condition {
 	if c := meta.FindStatusCondition(conditions, kind); c != nil {
 		return *c
@@ -227,7 +227,7 @@ func conditionOf(conditions []metav1.Condition, kind string) metav1.Condition {
 	return metav1.Condition{Type: kind}
 }
 
-// Apply merges the conditions in judged into the conditions of an object. before has the conditions in the API server.
+// Apply merges the conditions in judged into the conditions of an object. before are the conditions in the API server.
 // A condition with the same status as in before keeps its last transition time, even if the reconciliation changed the
 // status back and forth.
 func Apply(conditions *[]metav1.Condition, before, judged []metav1.Condition, now metav1.Time) {
@@ -249,20 +249,20 @@ func Apply(conditions *[]metav1.Condition, before, judged []metav1.Condition, no
 	}
 }
 
-// Outcome is the outcome of an object as its conditions express it.
+// Outcome is the outcome of an object that its conditions express.
 type Outcome string
 
 const (
-	// Underway: the operator works on the object, has not seen it yet, or the object is suspended.
+	// Underway: the operator is working on the object or has not seen it yet, or the object is suspended.
 	Underway Outcome = "Underway"
-	// Succeeded: the object is as its spec requires.
+	// Succeeded: the object is in the state that its spec requires.
 	Succeeded Outcome = "Succeeded"
 	// Failed: the object will not succeed without a change.
 	Failed Outcome = "Failed"
 )
 
-// Judge interprets the conditions that Apply has set, by the rules of kstatus, and returns the corresponding message.
-// It ignores a status of another generation.
+// Judge interprets the conditions that Apply has set, according to the rules of kstatus. It also returns the
+// corresponding message. It ignores a status for another generation.
 func Judge(generation, observed int64, conditions []metav1.Condition) (Outcome, string) {
 	ready, stalled := conditionOf(conditions, v1alpha1.ConditionReady), conditionOf(conditions, v1alpha1.ConditionStalled)
 	switch {

@@ -148,7 +148,7 @@ func TestApply(t *testing.T) {
 		condition(v1alpha1.ConditionAccepted, no, NameTaken, "")}
 	conditions := append([]metav1.Condition(nil), before...)
 	later := metav1.NewTime(noon.Add(time.Hour))
-	// Simulate a reconciliation that first accepts and then rejects the object.
+	// Simulate a reconciliation in which the object is first accepted and then rejected.
 	for _, status := range []metav1.ConditionStatus{yes, no} {
 		meta.SetStatusCondition(&conditions, metav1.Condition{Type: v1alpha1.ConditionAccepted, Status: status, Reason: NameTaken, LastTransitionTime: later})
 	}

@@ -33,12 +33,12 @@ const (
 const (
 	// signerLife is the validity of a signer's certificate. The next signer is created when a third of this time remains.
 	signerLife = 3 * 365 * 24 * time.Hour
-	// introduction is the time during which a new signer is published but does not sign yet. So every process that
-	// receives a certificate from the new signer already trusts that signer.
+	// introduction is the time for which a new signer is published before it signs its first certificate. Every process
+	// that receives such a certificate then already trusts the signer.
 	introduction = 24 * time.Hour
 	// certificateLife is the validity of all other certificates. They are renewed when a third of this time remains.
 	certificateLife = 90 * 24 * time.Hour
-	// backdating is the time by which certificates are backdated, for machines with clocks that are behind.
+	// backdating is the time by which certificates are backdated, because the clocks of some machines are behind.
 	backdating = time.Hour
 	keySize    = 32
 )
@@ -110,7 +110,7 @@ func (a *Authority) Data() (map[string][]byte, error) {
 	return map[string][]byte{secretKey: a.secret, signerCerts: a.Signers(), signerKeys: keys}, nil
 }
 
-// Signers returns the certificates of all valid signers, in PEM.
+// Signers returns the certificates of all valid signers, in PEM format.
 func (a *Authority) Signers() []byte {
 	var b []byte
 	for _, s := range a.signers {
@@ -150,18 +150,19 @@ func (a *Authority) signer(now time.Time) signer {
 			return s
 		}
 	}
-	// A new authority has a single signer, which must sign immediately. No process has an older list of signers.
+	// A new authority has a single signer, which must sign immediately. This is safe, because no process can have an older
+	// list of signers.
 	return a.signers[0]
 }
 
-// Key derives a key for a purpose and the object that the remaining parts identify.
+// Key derives the authority's key for a purpose and for the object that the parts in of identify.
 func (a *Authority) Key(purpose string, of ...string) []byte { return Derive(a.secret, purpose, of...) }
 
-// Derive derives a key from another key, for a purpose and an object.
+// Derive derives a key from another key, for a purpose and for the object that the parts in of identify.
 func Derive(from []byte, purpose string, of ...string) []byte {
 	var info []byte
 	for _, part := range append([]string{purpose}, of...) {
-		// The length of each part precedes it, so different lists of parts never give the same info.
+		// Put the length of each part before the part, so that different lists of parts never give the same info.
 		info = append(binary.AppendUvarint(info, uint64(len(part))), part...)
 	}
 	key, err := hkdf.Key(sha256.New, from, nil, string(info), keySize)
@@ -190,7 +191,7 @@ func Sealed(seal string, key []byte, parts ...[]byte) bool {
 	return err == nil && hmac.Equal(b, MAC(key, parts...))
 }
 
-// Digest returns the SHA-256 of a document as "sha256:" and hexadecimal digits.
+// Digest returns the SHA-256 of a document, as "sha256:" followed by hexadecimal digits.
 func Digest(b []byte) string {
 	d := NewDigester()
 	_, _ = d.Write(b) // a hash never returns an error
@@ -200,7 +201,7 @@ func Digest(b []byte) string {
 // Digester computes the Digest of the data written to it.
 type Digester struct{ hash.Hash }
 
-// NewDigester returns a Digester without data.
+// NewDigester returns a Digester to which no data has been written.
 func NewDigester() Digester { return Digester{sha256.New()} }
 
 // Digest returns the digest of all data written so far.
@@ -209,7 +210,7 @@ func (d Digester) Digest() string { return "sha256:" + hex.EncodeToString(d.Sum(
 // Certificate is a certificate with its private key, both in PEM.
 type Certificate struct{ Cert, Key []byte }
 
-// Issue creates the certificate of a server, or of a client if client is set, with the given name.
+// Issue creates a certificate with the given name, for a client if client is set and for a server otherwise.
 func (a *Authority) Issue(name string, client bool, now time.Time) (*Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -238,7 +239,7 @@ func (a *Authority) Issue(name string, client bool, now time.Time) (*Certificate
 	}, nil
 }
 
-// sign creates a certificate for key, signed with by. Without a parent the certificate is self-signed.
+// sign creates a certificate for key, signed with the key by. Without a parent, the certificate is self-signed.
 func sign(template, parent *x509.Certificate, key, by crypto.Signer) (*x509.Certificate, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
@@ -255,8 +256,8 @@ func sign(template, parent *x509.Certificate, key, by crypto.Signer) (*x509.Cert
 	return x509.ParseCertificate(der)
 }
 
-// Current reports whether a certificate that Issue created for the given name can still be used. It must be valid for
-// at least another third of its life, and be signed by a certificate in signers.
+// Current reports whether a certificate that Issue has created for the given name can still be used. The certificate
+// must be valid for at least another third of its life, and be signed by a certificate in signers.
 func Current(cert, signers []byte, name string, now time.Time) bool {
 	block, _ := pem.Decode(cert)
 	if block == nil {
@@ -270,7 +271,7 @@ func Current(cert, signers []byte, name string, now time.Time) bool {
 	if err != nil {
 		return false
 	}
-	// Certificates of servers and of clients are checked alike.
+	// Accept any key usage, because certificates of servers and of clients are checked alike.
 	_, err = c.Verify(x509.VerifyOptions{Roots: pool, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
 	return err == nil
 }

@@ -67,8 +67,8 @@ func TestAuthorityOutlivesItsProcess(t *testing.T) {
 	}
 }
 
-// A key has a single purpose and object. Different objects never share a key, even if their names are equal when
-// concatenated.
+// A key has a single purpose and object. Different objects never share a key, even if the concatenations of their names
+// are equal.
 func TestKeysDiffer(t *testing.T) {
 	a := newAuthority(t, epoch)
 	seen := map[string]string{}
@@ -125,7 +125,7 @@ func TestCurrent(t *testing.T) {
 	}
 }
 
-// TestSignersAreReplaced simulates ten years in steps of a day. There is always a signer. Every process trusts a new
+// TestSignersAreReplaced simulates ten years in steps of one day. There is always a signer. Every process trusts a new
 // signer before that signer issues its first certificate, and certificates are accepted for their whole validity.
 func TestSignersAreReplaced(t *testing.T) {
 	a := newAuthority(t, epoch)

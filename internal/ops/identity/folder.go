@@ -11,38 +11,39 @@ import (
 	"sync"
 )
 
-// The files of a Folder, which are also the keys of its Secret.
+// Files of a Folder. Their names are also the keys of its Secret.
 const (
-	// FileCert and FileKey are the certificate and key of the pod's administration servers. FileSigners has the
-	// certificates of the valid signers. All are in PEM.
+	// FileCert and FileKey are the certificate and key of the pod's administration servers. FileSigners contains the
+	// certificates of the valid signers. All are in PEM format.
 	FileCert    = "tls.crt"
 	FileKey     = "tls.key"
 	FileSigners = "ca.crt"
-	// FilePeer is the key that the nodes of a database share. FileClients is the key from which the client keys of its
-	// runs are derived: see ClientKey. Nodes have both.
+	// FilePeer is the key that the nodes of a database share. FileClients is the key from which the client keys of the
+	// database's runs are derived: see ClientKey. Nodes have both files.
 	FilePeer    = "peer.key"
 	FileClients = "clients.key"
-	// FileClient is the client key of a run. The run's workers have this file.
+	// FileClient is the client key of a run. Only the run's workers have this file.
 	FileClient = "client.key"
 )
 
-// DefaultFolder is the folder with a pod's credentials.
+// DefaultFolder is the folder that contains a pod's credentials.
 const DefaultFolder = "/etc/geobench-credentials"
 
-// OperatorName is the only name that administration servers accept.
+// OperatorName is the name in the operator's certificate. Administration servers accept no other client.
 const OperatorName = "operator.geobench.dev"
 
-// ServerName returns the name of the administration servers in the pods of a database and of the runs on it.
+// ServerName returns the name in the certificates of the administration servers of a database's pods, and of the pods
+// of runs on the database.
 func ServerName(databaseUID string) string { return databaseUID + ".database.geobench.dev" }
 
 // ClientKey derives the client key of a run from the content of FileClients.
 func ClientKey(clients []byte, run string) []byte { return Derive(clients, "client", run) }
 
-// Folder is the path of a pod's credentials, a mounted Secret. Files are read at each use, because credentials are
-// renewed.
+// Folder is the path of a pod's credentials, which are a mounted Secret. Files are read at each use, because
+// credentials are renewed.
 type Folder string
 
-// Read returns the content of a file. It fails if the file is empty.
+// Read returns the content of a file. It returns an error if the file is empty.
 func (f Folder) Read(file string) ([]byte, error) {
 	b, err := os.ReadFile(filepath.Join(string(f), file))
 	if err == nil && len(b) == 0 {
@@ -72,7 +73,7 @@ func (f Folder) server() *tls.Config {
 			return &tls.Config{
 				MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{cert}, NextProtos: []string{"http/1.1"},
 				ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: roots, VerifyConnection: isOperator,
-				// A session ticket would outlive the certificates that it was issued for.
+				// Disable session tickets: a ticket would outlive the certificates for which it was issued.
 				SessionTicketsDisabled: true,
 			}, nil
 		},
@@ -80,7 +81,7 @@ func (f Folder) server() *tls.Config {
 }
 
 // Listener returns a listener whose connections authenticate the operator before they return any data. It calls turned
-// for each peer that fails to authenticate.
+// for each peer that cannot authenticate.
 func (f Folder) Listener(l net.Listener, turned func(from net.Addr, reason error)) net.Listener {
 	return &listener{l, f.server(), turned}
 }
@@ -99,8 +100,8 @@ func (l *listener) Accept() (net.Conn, error) {
 	return &connection{Conn: tls.Server(c, l.config), turned: l.turned}, nil
 }
 
-// connection performs the handshake at its first read. Accept does not wait for it, so a slow peer does not delay other
-// peers.
+// connection performs the handshake at its first read. Accept does not wait for the handshake, so a slow peer does not
+// delay other peers.
 type connection struct {
 	*tls.Conn
 	proof  sync.Once
@@ -109,7 +110,7 @@ type connection struct {
 
 func (c *connection) Read(b []byte) (int, error) {
 	c.proof.Do(func() {
-		// The Read below returns the same error to the server, which closes the connection.
+		// Ignore the error here: the Read below returns it to the server, which closes the connection.
 		if err := c.Handshake(); err != nil {
 			c.turned(c.RemoteAddr(), err)
 		}
@@ -117,7 +118,7 @@ func (c *connection) Read(b []byte) (int, error) {
 	return c.Conn.Read(b)
 }
 
-// isOperator rejects peers with a valid certificate that is not the operator's.
+// isOperator returns an error for a peer whose certificate is valid but not the operator's.
 func isOperator(s tls.ConnectionState) error {
 	if leaf := s.PeerCertificates[0]; !slices.Contains(leaf.DNSNames, OperatorName) {
 		return fmt.Errorf("the client is %v, not %s", leaf.DNSNames, OperatorName)
@@ -134,7 +135,7 @@ func (a *Authority) Client(operator *tls.Certificate, server string) *tls.Config
 	return &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: roots, ServerName: server, Certificates: []tls.Certificate{*operator}, NextProtos: []string{"http/1.1"}}
 }
 
-// Pair returns the certificate in the form that package tls uses.
+// Pair returns the certificate in the form required by package tls.
 func (c *Certificate) Pair() (*tls.Certificate, error) {
 	pair, err := tls.X509KeyPair(c.Cert, c.Key)
 	return &pair, err

@@ -36,7 +36,7 @@ func (a *Authority) clientOf(t *testing.T, name string, client bool, server stri
 	return a.Client(pair, server)
 }
 
-// A server accepts only the operator, and the operator accepts only the server that it has addressed.
+// A server accepts only the operator, and the operator accepts only the server to which it wants to connect.
 func TestServer(t *testing.T) {
 	a, other, folder := newAuthority(t, time.Now()), newAuthority(t, time.Now()), t.TempDir()
 	a.write(t, folder, ServerName("uid"), time.Now())

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Log lines appear at a bounded rate, however many peers are rejected.
+// Log lines appear at a bounded rate, regardless of the number of rejected peers.
 func TestStrangersAreLoggedAtABoundedRate(t *testing.T) {
 	var b bytes.Buffer
 	s := &Unauthenticated{Log: slog.New(slog.NewTextHandler(&b, nil))}

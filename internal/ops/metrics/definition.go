@@ -1,9 +1,9 @@
-// Package metrics defines the Prometheus metrics of Geobench: a table of every metric with its type, unit and labels,
-// and collectors. All components fill their metrics from this table. docs/metrics.md is generated from it, so the
-// documentation matches the served metrics.
+// Package metrics defines the Prometheus metrics of Geobench: a table of all metrics with their types, units and
+// labels, and collectors. All components take their metrics from this table. docs/metrics.md is generated from the
+// table, so the documentation matches the served metrics.
 //
 // Cardinality is bounded: labels are runs, databases, regions, nodes, transaction types and classes, and short fixed
-// lists. There is no label for a client, a key or a transaction; exemplars name individual transactions.
+// lists. There is no label for a client, a key or a transaction; exemplars identify individual transactions.
 package metrics
 
 import (
@@ -29,13 +29,13 @@ type Definition struct {
 	Name string
 	Help string
 	Type Type
-	// Labels are in the order in which values are given.
+	// Labels are the names of the labels, in the order in which callers pass the values.
 	Labels []string
-	// Buckets are the upper bounds of a classic histogram. The native histogram has a resolution of 10%.
+	// Buckets are the upper bounds of the buckets of a classic histogram. The native histogram has a resolution of 10%.
 	Buckets []float64
 }
 
-// Source is a group of metrics that are served at the same place.
+// Source is a group of metrics that are served at the same endpoint.
 type Source struct {
 	// Name is the heading of the group in the documentation, and About is its introduction.
 	Name, About string
@@ -45,7 +45,7 @@ type Source struct {
 // nativeFactor is the growth factor between consecutive buckets of a native histogram.
 const nativeFactor = 1.1
 
-// maxNativeBuckets bounds the buckets of a native histogram. Beyond this number, the resolution halves.
+// maxNativeBuckets is the maximum number of buckets of a native histogram. Beyond this number, the resolution halves.
 const maxNativeBuckets = 160
 
 var sources []*Source
@@ -71,7 +71,7 @@ func (d *Definition) Desc(fixed ...string) *prometheus.Desc {
 }
 
 func (d *Definition) fixed(values []string) prometheus.Labels {
-	// A wrong number of labels is a mistake in the program, which the first sample reveals.
+	// A wrong number of labels is a programming error, which the first sample reveals.
 	if len(values) > len(d.Labels) {
 		panic(fmt.Sprintf("metrics: %s has %d labels, not %d", d.Name, len(d.Labels), len(values)))
 	}
@@ -87,7 +87,7 @@ func (d *Definition) CounterVec(fixed ...string) *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: d.Name, Help: d.Help, ConstLabels: d.fixed(fixed)}, d.Labels[len(fixed):])
 }
 
-// HistogramVec returns the metric, with fixed values for its first labels, as a native and classic histogram.
+// HistogramVec returns the metric as a native and classic histogram with fixed values for its first labels.
 func (d *Definition) HistogramVec(fixed ...string) *prometheus.HistogramVec {
 	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: d.Name, Help: d.Help, ConstLabels: d.fixed(fixed), Buckets: d.Buckets,
@@ -108,7 +108,7 @@ func (d *Definition) value(desc *prometheus.Desc, v float64, labels []string) pr
 	return prometheus.MustNewConstMetric(desc, t, v, labels...)
 }
 
-// Collector serves metrics whose values are read at each scrape.
+// Collector serves metrics whose values it reads at each scrape.
 type Collector struct {
 	fixed   []string
 	descs   map[*Definition]*prometheus.Desc

@@ -7,8 +7,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Each engine's figures are served as declared: counters as events, gauges as state. A figure that is not declared is
-// omitted.
+// Each engine's figures are served as declared: counters as events, and gauges as state. A figure that is not declared
+// is omitted.
 func TestEngineFiguresAreServedByKind(t *testing.T) {
 	for _, e := range engines.All() {
 		readings := []protocol.Reading{{Name: "not_declared", Value: 1}}

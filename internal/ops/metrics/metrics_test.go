@@ -47,8 +47,8 @@ func TestLint(t *testing.T) {
 			if !strings.HasSuffix(d.Help, ".") {
 				t.Errorf("%s: its help is no sentence: %s", d.Name, d.Help)
 			}
-			// OpenMetrics requires that the name of a metric contains its unit. Help texts that start with these words describe
-			// times or sizes.
+			// OpenMetrics requires that the name of a metric contains its unit. Metrics whose help texts start with these words
+			// are times or sizes.
 			for _, word := range []string{"CPU time", "Bytes", "Latency of", "Size of"} {
 				if strings.HasPrefix(d.Help, word) && !slices.ContainsFunc(units, func(u string) bool { return strings.Contains(d.Name, u) || strings.Contains(d.Name, "_bytes") }) {
 					t.Errorf("%s: no unit in the name of %q", d.Name, d.Help)
@@ -63,7 +63,7 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// TestLintFindsMistakes checks that the linter that TestLint uses detects wrong names.
+// TestLintFindsMistakes checks that the linter used by TestLint detects wrong names.
 func TestLintFindsMistakes(t *testing.T) {
 	text := "# HELP geobench_wait_milliseconds Wait.\n# TYPE geobench_wait_milliseconds counter\ngeobench_wait_milliseconds 1\n"
 	problems, err := promlint.New(strings.NewReader(text)).Lint()
@@ -90,7 +90,7 @@ func TestLinger(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.Close()       //nolint:errcheck // the test ends
-	s.Linger(t.Context()) // no scrape yet: returns immediately
+	s.Linger(t.Context()) // no scrape yet, so Linger returns immediately
 	take := func() {
 		resp, err := http.Get("http://" + s.Address() + "/metrics")
 		if err != nil {
@@ -103,7 +103,7 @@ func TestLinger(t *testing.T) {
 	take()
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	s.Linger(over) // gives up when ctx ends
+	s.Linger(over) // Linger gives up when ctx ends
 	lingered := make(chan struct{})
 	go func() {
 		s.Linger(t.Context())

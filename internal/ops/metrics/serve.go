@@ -46,7 +46,7 @@ func Serve(address string, r prometheus.Gatherer) (*Server, error) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/metrics", func(w http.ResponseWriter, req *http.Request) {
 		h.ServeHTTP(w, req)
-		// Count the scrape once it is served, so that Linger waits for complete responses.
+		// Count a scrape only once it is served, so that Linger waits for complete responses.
 		s.scrapes.Add(1)
 		select {
 		case s.scraped <- struct{}{}:
@@ -61,8 +61,8 @@ func Serve(address string, r prometheus.Gatherer) (*Server, error) {
 // Address returns the address at which the server listens.
 func (s *Server) Address() string { return s.listener.Addr().String() }
 
-// Linger waits for another scrape, so that the final figures are collected, or until ctx is done. It returns
-// immediately if there was never a scrape.
+// Linger waits for another scrape, so that the final figures are collected, or until ctx is done. If there has never
+// been a scrape, it returns immediately.
 func (s *Server) Linger(ctx context.Context) {
 	if s.scrapes.Load() == 0 {
 		return

@@ -7,7 +7,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Labels shared by groups of metrics. Labels with fixed values in a process come first.
+// Labels shared by groups of metrics. Labels whose values are fixed in a process come first.
 var (
 	runLabels    = []string{"run", "database"}
 	workerLabels = with(runLabels, "region", "worker")
@@ -23,7 +23,7 @@ func with(labels []string, more ...string) []string {
 // latencyBuckets are the classic buckets of latencies, in seconds, from 100 µs to 60 s.
 var latencyBuckets = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .075, .1, .15, .2, .3, .5, .75, 1, 2.5, 5, 10, 30, 60}
 
-// Workers.
+// Metrics of workers.
 var (
 	workers = source("Workers", "Served by worker pods on port 7001 (`metrics`), and by `geobench run --metrics-address` for all regions. "+
 		"They count from the first warm-up on, whereas the result document counts only measured windows. `worker` is the worker's number in its region. "+
@@ -60,7 +60,7 @@ var (
 		"Cores that a load generator's process may use. A run whose driver used over 80% of them is invalid.", with(runLabels, "driver"))
 )
 
-// Nodes.
+// Metrics of nodes.
 var (
 	nodes = source("Nodes", "Served by database nodes on port 7001 (`metrics`), and by `geobench run --metrics-address` for all nodes.")
 
@@ -110,7 +110,7 @@ var (
 		"Current state of the protocol, by figure, for example log_position: the figures of kind gauge on the engine's page in docs/protocols.", with(nodeLabels, "figure"))
 )
 
-// Network.
+// Metrics of the network.
 var (
 	network = source("Network", "Served along with the metrics of nodes. Round trips and geobench_node_ready are also served by the probes that run alongside programs of any image (`spec.pods`). `region` is the region of the node that measures or sends, `to` the region at the other end.")
 
@@ -136,7 +136,7 @@ var (
 		"Round trips to a region that were measured during the last 10 s.", with(nodeLabels, "to"))
 )
 
-// Sidecars.
+// Metrics of sidecars.
 var (
 	sidecars = source("Sidecars", "Served on port 7003 (`wan`) by the sidecars that emulate the network of pods (`emulation: Sidecar`, `geobench wan`). "+
 		"`region` is the region of the pod, `from` the region at the other end of the link over which packets arrived.")
@@ -162,7 +162,7 @@ var (
 		"1 when the configuration is in force, else 0.", wanLabels)
 )
 
-// Runs.
+// Metrics of runs.
 var (
 	runs = source("Runs", "Served by the operator, and by `geobench run --metrics-address` for its run (without the label `namespace`, which a scrape configuration may add). "+
 		"Runs remain visible for 15 minutes after they have ended.")
@@ -192,7 +192,7 @@ var (
 		"Price of 10^9 bytes from one region to another, in whole units of the currency.", with(objectLabels, "region", "to", "currency"))
 )
 
-// Operator.
+// Metrics of the operator.
 var (
 	operator = source("Operator", "Served by the operator over HTTPS on port 8443, to clients that may get /metrics, along with the metrics of controller-runtime (`controller_runtime_*`, `workqueue_*`, `rest_client_*`).")
 
@@ -212,7 +212,7 @@ var (
 		[]string{"injector", "edge"}, .001, .005, .01, .025, .05, .1, .25, .5, 1, 2, 5, 10, 30)
 )
 
-// PutEngine emits the readings of a replica: counters as events and gauges as state, as the engine declares them. It
+// PutEngine emits the readings of a replica as the engine declares them: counters as events, and gauges as state. It
 // omits undeclared readings.
 func PutEngine(put Put, e *protocol.Engine, readings []protocol.Reading) {
 	for _, r := range readings {
@@ -225,8 +225,8 @@ func PutEngine(put Put, e *protocol.Engine, readings []protocol.Reading) {
 	}
 }
 
-// PutRTT emits the declared and the measured round trip between two regions. measured is in microseconds; nil stands
-// for no link.
+// PutRTT emits the declared and the measured round trip between two regions. measured is in microseconds; it is nil if
+// there is no link.
 func PutRTT(put Put, t *geo.Topology, from, to geo.Region, measured *hdrhistogram.Histogram) {
 	if measured == nil {
 		return
@@ -235,14 +235,14 @@ func PutRTT(put Put, t *geo.Topology, from, to geo.Region, measured *hdrhistogra
 	put(DeclaredRTT, t.RTT(from, to).Seconds(), name)
 	put(RTTTolerance, t.RTTTolerance(from, to, measured.TotalCount()).Seconds(), name)
 	put(RTTSamples, float64(measured.TotalCount()), name)
-	// Quantiles of an empty histogram would read as round trips of 0.
+	// The quantiles of an empty histogram are 0 and would look like round trips of 0.
 	if measured.TotalCount() > 0 {
 		put(MedianRTT, float64(measured.ValueAtQuantile(50))/1e6, name)
 		put(TailRTT, float64(measured.ValueAtQuantile(99))/1e6, name)
 	}
 }
 
-// PutMeshRTT emits the round trips to a region measured below a mesh and through it, in microseconds. It omits nil and
+// PutMeshRTT emits the round trips to a region, measured below a mesh and through it, in microseconds. It omits nil and
 // empty histograms.
 func PutMeshRTT(put Put, to string, below, through *hdrhistogram.Histogram) {
 	if below != nil && below.TotalCount() > 0 {

@@ -1,6 +1,6 @@
 // Package presets provides network profiles that users can refer to by name: measured round trips between cloud
-// regions, and the networks of papers. Each is a NetworkProfile manifest in a file, with its sources in comments. A
-// profile of the same name in the cluster or in the user's files takes precedence.
+// regions, and the networks of papers. Each profile is a NetworkProfile manifest in its own file, with its sources in
+// comments. A profile of the same name in the cluster or in the user's files takes precedence.
 package presets
 
 import (
@@ -21,7 +21,8 @@ import (
 //go:embed *.yaml
 var Files embed.FS
 
-// all decodes the files once. It omits files that do not decode; a test checks that all of them do.
+// all returns the presets by name. It decodes the files once, and omits files that cannot be decoded; a test checks
+// that there are none.
 var all = sync.OnceValue(func() map[string]*v1alpha1.NetworkProfile {
 	out := map[string]*v1alpha1.NetworkProfile{}
 	files, err := fs.Glob(Files, "*.yaml")

@@ -29,7 +29,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// No defaults are applied to presets, so a file must not rely on defaults and must contain all pairs of regions.
+// Presets get no defaults, so a file must be complete and must contain all pairs of regions.
 func TestFiles(t *testing.T) {
 	files, err := fs.Glob(presets.Files, "*.yaml")
 	if err != nil {
@@ -73,7 +73,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// matrix is the upper triangle of a table of round trips in milliseconds, including the diagonal.
+// matrix is the upper triangle, including the diagonal, of a table of round trips in milliseconds.
 type matrix struct {
 	regions []string
 	rtt     [][]float64
@@ -81,7 +81,7 @@ type matrix struct {
 
 func TestFiguresMatchTheirSources(t *testing.T) {
 	const none = -1
-	// oneWay is Detock's matrix, in milliseconds.
+	// oneWay contains Detock's delays between regions, in milliseconds.
 	oneWay := [][]float64{
 		{0.1, 6, 33, 38, 74, 87, 106, 99},
 		{6, 0.1, 38, 43, 66, 80, 99, 94},

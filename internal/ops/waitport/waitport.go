@@ -1,5 +1,5 @@
 // Package waitport waits until servers accept connections. It delays the pods of a role until the pods of another role
-// are available. Otherwise the waiting pods would exit, and Kubernetes would restart them with growing pauses.
+// are available. Otherwise the pods would fail and exit, and Kubernetes would restart them with increasing pauses.
 package waitport
 
 import (
@@ -16,32 +16,32 @@ import (
 )
 
 const (
-	// pause is the time between two attempts to reach the outstanding servers.
+	// pause is the time between two attempts to reach servers that have not answered yet.
 	pause = time.Second
 	// patience is the timeout of a connection attempt. It exceeds the round trip of any link.
 	patience = 5 * time.Second
-	// reportEvery is the interval between log lines that name the outstanding servers.
+	// reportEvery is the interval between log lines that name the servers which have not answered yet.
 	reportEvery = 30 * time.Second
 )
 
-// Options configures Run.
+// Options contains the settings of Run.
 type Options struct {
-	// Hosts lists all hosts of a role. Port is the port of each host.
+	// Hosts lists all hosts of a role. Port is the port on each host.
 	Hosts []string
 	Port  int
-	// Need defines how many of the servers must answer.
+	// Need defines how many of the hosts must accept a connection.
 	Need v1alpha1.RoleHosts
 	// Self is the host of the waiting process. The process does not wait for itself.
 	Self string
 	Log  *slog.Logger
 
-	// Tests replace these functions.
+	// dial and after are replaced by tests.
 	dial  func(ctx context.Context, address string) error
 	after func(time.Duration) <-chan time.Time
 }
 
 // Run returns nil once enough of the hosts, as defined by Need, have accepted a connection. If Need is all, every host
-// must have accepted a connection at some time, but not all at the same time.
+// must have accepted a connection, but not necessarily all at the same time.
 func Run(ctx context.Context, o Options) error {
 	hosts := slices.Clone(o.Hosts)
 	if len(hosts) == 0 {
@@ -60,7 +60,7 @@ func Run(ctx context.Context, o Options) error {
 	if o.after == nil {
 		o.after = time.After
 	}
-	// Remove Self only now: RoleHostsFirst may select this process, which then need not wait.
+	// Remove Self only now, because RoleHostsFirst may select this process, which then need not wait.
 	if hosts = slices.DeleteFunc(hosts, func(h string) bool { return h == o.Self }); len(hosts) == 0 {
 		return nil
 	}
@@ -86,7 +86,7 @@ func Run(ctx context.Context, o Options) error {
 		if len(missing) == 0 || o.Need == v1alpha1.RoleHostsAny && len(missing) < len(hosts) {
 			return nil
 		}
-		// Do not try a host again once it has accepted a connection: it may restart while other hosts start.
+		// Do not retry a host that has accepted a connection, because it may restart while other hosts start.
 		hosts = missing
 		if quiet += pause; quiet >= reportEvery {
 			o.Log.Info("waiting for connections", "hosts", strings.Join(hosts, ","), "port", o.Port)

@@ -14,12 +14,12 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// Run returns once every needed server has accepted a connection at some time. It does not wait for Self.
+// Run returns once every required server has accepted a connection at some time. It does not wait for Self.
 func TestRun(t *testing.T) {
 	for name, tc := range map[string]struct {
 		need   v1alpha1.RoleHosts
 		self   string
-		begins map[string]int // = maps a host to the attempt from which on it answers; absent hosts never answer
+		begins map[string]int // by host, the number of the attempt from which on the host answers; hosts that are not in the map never answer
 		looks  int            // expected number of attempts
 	}{
 		"any":                          {need: v1alpha1.RoleHostsAny, begins: map[string]int{"b": 3}, looks: 3},

@@ -1,5 +1,5 @@
-// Package workersync is the worker's side of the communication with the operator. Each worker has a ConfigMap, which
-// the operator creates and the worker may get and patch. Package deploy defines the keys.
+// Package workersync is the worker's side of the communication with the operator. The operator creates a ConfigMap for
+// each worker, which the worker may get and patch. Package deploy defines the keys.
 package workersync
 
 import (
@@ -30,12 +30,12 @@ type Place struct {
 	Poll time.Duration
 }
 
-// ErrUsed means that another worker process has used the ConfigMap before. This process is its replacement and must not
-// take part in the run.
+// ErrUsed means that another worker process has already used the ConfigMap. This process is a replacement of that
+// process and must not take part in the run.
 var ErrUsed = errors.New("another worker process has been ready here before: a worker that was replaced can't take part")
 
-// Ready reports that the worker is ready to start, with its clients connected. It fails with ErrUsed if another process
-// has reported this before.
+// Ready reports that the worker's clients are connected and that the worker is ready to start. It fails with ErrUsed if
+// another process has already reported this.
 func (p *Place) Ready(ctx context.Context, pod string) error {
 	cm, err := p.get(ctx)
 	if err != nil {
@@ -127,7 +127,7 @@ func (p *Place) again(ctx context.Context, f func() error) error {
 		if last == nil {
 			return true, nil
 		}
-		// A retry cannot fix these errors. All others may result from an unavailable API server.
+		// A retry cannot fix these errors. Any other error may be due to an unavailable API server.
 		if apierrors.IsNotFound(last) || apierrors.IsForbidden(last) || apierrors.IsInvalid(last) || apierrors.IsRequestEntityTooLargeError(last) {
 			return false, last
 		}

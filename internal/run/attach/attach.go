@@ -1,6 +1,6 @@
 // Package attach runs BenchmarkRuns on existing databases. A GeoDatabase with spec.external describes such a database.
-// Program also accepts any database for which there is a custom target. Program has the same flags, outputs and exit
-// codes as geobench run, where these apply.
+// Program also accepts any database for which there is a custom target. It has the flags, outputs and exit codes of
+// geobench run, as far as these apply.
 package attach
 
 import (
@@ -36,11 +36,11 @@ type Program struct {
 	Engine string
 	// Promises is the isolation level that the database promises. The verification Isolation checks this level.
 	Promises isolation.Level
-	// Topology has the regions of the clients, and the number of partitions, by which transactions are classified. It has
-	// no links, because the links are real.
+	// Topology contains the regions of the clients, and the number of partitions, which determines how transactions are
+	// classified. It has no links, because the links are real.
 	Topology geo.Topology
-	// Open opens the database for a run. After the run, when all clients are closed, the program calls closeDatabase
-	// unless it is nil.
+	// Open opens the database for a run. If closeDatabase is not nil, the program calls it after the run, when all clients
+	// are closed.
 	Open func(ctx context.Context, p *plan.Plan) (db target.Database, closeDatabase func() error, err error)
 	// Flags, if set, defines flags of the target, for example for the address of the database. They are parsed before Open
 	// is called. It panics if it defines one of the reserved flags: --filename, --output, --save, --quiet and their short
@@ -104,7 +104,7 @@ func (p *Program) Run(ctx context.Context, args []string, stdin io.Reader, stdou
 			fmt.Fprintf(stderr, "%s: %v\n", p.Engine, err)
 		} else if err != nil {
 			code = fail(exit.Broken, fmt.Errorf("BenchmarkRun %s: %w", run.Run.Name, err))
-			// An interrupted run returns an error as well, but this is not a failure of the program.
+			// An interrupted run also returns an error, but this is not a failure of the program.
 			if ctx.Err() != nil {
 				code = exit.Interrupted
 			}

@@ -15,7 +15,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/target/targettest"
 )
 
-// The database in the example satisfies the contract of targets.
+// The example database satisfies the contract for targets.
 func TestSerial(t *testing.T) {
 	targettest.Conform(t, "serial", isolation.StrictSerializable, func(t *testing.T, p *plan.Plan) target.Database {
 		db, closeDatabase, err := program.Open(t.Context(), p)
@@ -31,7 +31,7 @@ func TestSerial(t *testing.T) {
 	})
 }
 
-// Every error in a manifest or flag is reported before anything runs, with a correction and the right exit code.
+// Every error in a manifest or flag is reported before the first run, with a correction and the right exit code.
 func TestProgramRefuses(t *testing.T) {
 	from := func(old, replacement string) string { return strings.Replace(smallbank, old, replacement, 1) }
 	for name, tc := range map[string]struct {
@@ -89,8 +89,7 @@ func TestProgramHasFlagsOfItsOwn(t *testing.T) {
 	}
 }
 
-// The program exits with the exit code of an interrupt if a run is interrupted, and not with the exit code of a
-// failure.
+// If a run is interrupted, the program exits with the exit code of an interrupt rather than that of a failure.
 func TestProgramIsInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

@@ -30,15 +30,15 @@ import (
 	"github.com/geobench/geobench/internal/run/attach"
 )
 
-// another changes the description d to a database of another engine, with these endpoints in its two regions.
+// another changes the description d to a database of another engine, with endpoints east and west in its two regions.
 func another(d *deploy.Database, engine, database string, east, west string) *deploy.Database {
 	d.Engine, d.Client.Database = engine, database
 	d.Client.Endpoints[0].Address, d.Client.Endpoints[1].Address = east, west
 	return d
 }
 
-// deployed returns the description of a database in pods, as its workers and steward receive it. Clients of both
-// regions connect to the primary, which is in the first region.
+// deployed returns the description of a database in pods, in the form in which its workers and steward receive it.
+// Clients of both regions connect to the primary, which is in the first region.
 func deployed(address string) *deploy.Database {
 	return &deploy.Database{
 		Name: "pg", Engine: "postgres", Parameters: map[string]string{"tls": "disable", "connections": "5"},
@@ -63,12 +63,12 @@ func TestStewardAndWorkers(t *testing.T) {
 	})
 	t.Run("etcd", func(t *testing.T) {
 		m := etcdtest.Start(t, 3)
-		// This etcd accepts any login, because it does not authenticate clients.
+		// This etcd accepts every login, because it does not authenticate clients.
 		stewardAndWorkers(t, another(deployed(""), "etcd", "", m[0].Address, m[1].Address), login(t, "anybody", "any-password"))
 	})
 }
 
-// login creates a folder with the keys of a login Secret.
+// login creates a folder with the keys of a Secret that contains a login.
 func login(t *testing.T, user, password string) string {
 	t.Helper()
 	folder := t.TempDir()
@@ -80,7 +80,7 @@ func login(t *testing.T, user, password string) string {
 	return folder
 }
 
-// application is the application name of the tests' sessions on the servers.
+// application is the application name of the tests' database sessions.
 const application = "geobench-test"
 
 func stewardAndWorkers(t *testing.T, d *deploy.Database, folder string) {
@@ -170,8 +170,8 @@ func stewardAndWorkers(t *testing.T, d *deploy.Database, folder string) {
 	}
 }
 
-// An error of the steward names the wrong field, its value and a correction, but never contains the password. A steward
-// that fails leaves no objects in the database.
+// If a steward fails, the error names the wrong field, its value and a correction, but never the password. The steward
+// leaves no objects in the database.
 func TestStewardRefusesDatabases(t *testing.T) {
 	s := postgrestest.Start(t)
 	nobody := postgrestest.FreeAddresses(t, 1)[0]

@@ -41,8 +41,8 @@ spec:
 `, reads, strings.Join(regions, ", "), strings.Join(endpoints, ", "), workload, load, verify)
 }
 
-// playEtcd plays a workload on an etcd cluster. It repeats the run, up to four times, if the machine was so busy that
-// no transaction committed in a window.
+// playEtcd plays a workload on an etcd cluster. If the machine is so busy that no transaction commits in a window, it
+// repeats the run, up to four times.
 func playEtcd(t *testing.T, members []*etcdtest.Member, reads, workload, verify string) (*result.Document, error) {
 	t.Helper()
 	var d *result.Document
@@ -60,7 +60,7 @@ func playEtcd(t *testing.T, members []*etcdtest.Member, reads, workload, verify 
 	return d, err
 }
 
-// etcd with three members satisfies its promised isolation level. Reads that etcd calls serializable may be stale if a
+// With three members, etcd satisfies its promised isolation level. Reads that etcd calls serializable may be stale if a
 // member lags, which depends on the machine. They show no other anomaly.
 func TestReadsOfEtcd(t *testing.T) {
 	members := etcdtest.Start(t, 3)

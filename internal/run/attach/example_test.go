@@ -71,7 +71,7 @@ func (c connection) Begin(ctx context.Context, _ *txn.Transaction) (target.State
 
 func (connection) Close() error { return nil }
 
-// statement is the running transaction of a serial database.
+// statement is the transaction that a serial database is running.
 type statement struct {
 	s    *serial
 	view store.View
@@ -104,7 +104,7 @@ func (s *statement) Rollback(context.Context) error {
 	return nil
 }
 
-// program contains everything that the main function of a target needs, which only calls program.Main.
+// program is the complete description of a target. The target's main function only calls program.Main.
 var program = attach.Program{
 	Engine: "serial", Promises: isolation.StrictSerializable,
 	Topology: geo.Topology{Regions: []string{"east", "west"}, Partitions: 1, Replicas: 1},

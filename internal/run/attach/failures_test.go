@@ -29,12 +29,12 @@ import (
 	"github.com/geobench/geobench/internal/run/inprocess"
 )
 
-// answered is a Database that checks that its sessions return exactly one answer to each transaction.
+// answered is a Database which checks that its sessions return exactly one answer to each transaction.
 type answered struct {
 	target.Database
 	t    *testing.T
 	open sync.WaitGroup
-	// worked is called for each answer, once the clients of all regions have received answers for the time undisturbed.
+	// worked is called for each answer after the clients of all regions have received answers for the time undisturbed.
 	worked func()
 
 	mu      sync.Mutex
@@ -42,11 +42,12 @@ type answered struct {
 	first   map[geo.Region]time.Time // time of the first answer to a client of the region
 }
 
-// undisturbed is the time for which clients of each region must receive answers before the database is disturbed. It is
-// longer than the warm-up.
+// undisturbed is the time for which clients of each region must have received answers before the database is disturbed.
+// It is longer than the warm-up.
 const undisturbed = 800 * time.Millisecond
 
-// answer records an answer to a client of a region, and calls worked if all regions have had answers for long enough.
+// answer records an answer to a client of a region, and calls worked if clients of all regions have received answers
+// for long enough.
 func (a *answered) answer(region geo.Region) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -75,8 +76,8 @@ func (a *answered) count(region geo.Region, more int) {
 	a.waiting[region] += more
 }
 
-// losePatience waits until the clients of every region start new transactions although previous transactions are still
-// unanswered.
+// losePatience waits until clients of every region have started new transactions although previous transactions are
+// still unanswered.
 func (a *answered) losePatience() {
 	await(a.t, "clients lose patience", func() bool {
 		a.mu.Lock()
@@ -158,8 +159,8 @@ type failed struct {
 	closing error
 }
 
-// nothingIsLeft counts goroutines and file descriptors. It returns a function that waits until both numbers are back at
-// these values.
+// nothingIsLeft counts goroutines and file descriptors. It returns a function that waits until both numbers have
+// returned to these values.
 func nothingIsLeft(t *testing.T) func() {
 	t.Helper()
 	descriptorsBefore, goroutinesBefore := descriptors(t), runtime.NumGoroutine()
@@ -172,11 +173,11 @@ func nothingIsLeft(t *testing.T) func() {
 
 // failing plays a plan on a database at s, and calls fail once clients have received answers for the time undisturbed.
 // fail may wait until clients lose patience. The test fails unless every transaction has exactly one answer and every
-// session is closed. If the runs are consecutive, the numbers of goroutines and descriptors must also return to their
+// session is closed. If runs are consecutive, the numbers of goroutines and descriptors must also return to their
 // initial values after mend.
 func failing(t *testing.T, p *plan.Plan, s sqltarget.Server, fail func(losePatience func()), mend func()) (f failed) {
 	t.Helper()
-	// Allow unanswered transactions, so that the run is Failed only for other reasons.
+	// Allow unanswered transactions, so that the run cannot be Failed because of them.
 	all := intstr.FromInt32(1_000_000)
 	p.Run.Spec.Objectives = []v1alpha1.Objective{{Metric: v1alpha1.MetricUnknownPPM, Max: &all}}
 	if inARow(t) > 0 {
@@ -212,7 +213,7 @@ func failing(t *testing.T, p *plan.Plan, s sqltarget.Server, fail func(losePatie
 	return f
 }
 
-// mustBe fails the test unless the run has this verdict and, if reason is not empty, this reason. Clients must also
+// mustBe fails the test unless the run has this verdict and, unless reason is empty, this reason. Clients must also
 // have received errors.
 func (f failed) mustBe(t *testing.T, verdict v1alpha1.Verdict, reason string) {
 	t.Helper()
@@ -229,7 +230,7 @@ func (f failed) mustBe(t *testing.T, verdict v1alpha1.Verdict, reason string) {
 }
 
 // patience is the request timeout of the clients in these tests. impatientClients is the number of clients in each
-// region. interrupted is the load of runs whose database is disturbed; it uses the same values.
+// region. interrupted is the load of runs whose database is disturbed; it uses these two values.
 const (
 	patience         = 300 * time.Millisecond
 	impatientClients = 8
@@ -254,8 +255,8 @@ func inARow(t *testing.T) int {
 	return n
 }
 
-// inTurn runs each name once. If consecutive runs are requested, it runs the names in rotation until it has done that
-// many runs.
+// inTurn runs the test once for each name. If consecutive runs are requested, it cycles through the names until it has
+// done that many runs.
 func inTurn(t *testing.T, names []string, run func(t *testing.T, name string)) {
 	t.Helper()
 	for i := range max(len(names), inARow(t)) {
@@ -264,11 +265,11 @@ func inTurn(t *testing.T, names []string, run func(t *testing.T, name string)) {
 	}
 }
 
-// passing are the failures that mend repairs as soon as clients have lost patience, so that the run can pass.
+// passing are the failures that mend repairs as soon as clients have lost patience. With these, the run may pass.
 var passing = map[string]bool{"hangs for a while": true, "answers after the timeout": true}
 
-// someOf returns a function that decides the fate of messages: every twentieth message that are selects meets fate, and
-// all other messages are delivered.
+// someOf returns a function that decides the fate of messages. Of the messages that are selects, every twentieth meets
+// fate; all other messages are delivered.
 func someOf(fate postgrestest.Fate, are func(sent []byte) bool) func(sent []byte) postgrestest.Fate {
 	const every = 20
 	var n atomic.Int64
@@ -280,8 +281,8 @@ func someOf(fate postgrestest.Fate, are func(sent []byte) bool) func(sent []byte
 	}
 }
 
-// Each database fails in the middle of a run. By default the databases fail concurrently, because the tests mostly
-// wait, and the test checks at the end that all resources are released. With consecutive runs they fail one after
+// Each database fails in the middle of a run. By default, the databases fail concurrently, because the tests mostly
+// wait, and the test checks at the end that all resources are released. With consecutive runs, they fail one after
 // another, and each run must release its resources.
 func TestDatabaseFailsInTheMiddleOfARun(t *testing.T) {
 	left := nothingIsLeft(t)
@@ -298,8 +299,9 @@ func TestDatabaseFailsInTheMiddleOfARun(t *testing.T) {
 	left()
 }
 
-// In the middle of a run, a PostgreSQL server dies, hangs, is slow, restarts or loses its connections. The run finishes
-// with a verdict that states the reason, every transaction is answered, and no connection or goroutine remains.
+// A PostgreSQL server dies, hangs, becomes slow, restarts or loses its connections in the middle of a run. The run
+// finishes with a verdict that states the reason, every transaction is answered, and no connection or goroutine
+// remains.
 func postgresFails(t *testing.T) {
 	s := postgrestest.Start(t, "log_statement=none")
 	const commit, rollback = "geobench_commit", "geobench_rollback" // names of prepared statements, which the client prepares in the same message
@@ -315,7 +317,7 @@ func postgresFails(t *testing.T) {
 		fail, mend func(*postgrestest.Proxy)
 		verdict    v1alpha1.Verdict
 		reason     string
-		// uncertain is set if commits lose their answers before clients lose patience, so that outcomes are unknown.
+		// uncertain is set if answers to commits are lost before clients lose patience, so that outcomes are unknown.
 		uncertain bool
 	}{
 		"dies": {func(*postgrestest.Proxy) { s.Stop(t) }, func(*postgrestest.Proxy) { s.Restart(t) }, v1alpha1.VerdictInvalid, result.ReasonTargetFailed, false},
@@ -358,8 +360,8 @@ func postgresFails(t *testing.T) {
 	})
 }
 
-// at returns the server s with an endpoint for each region of the plan. The regions use the addresses in order, and the
-// remaining regions use the last address.
+// at returns the server s with an endpoint for each region of the plan. The regions use the addresses in order. If
+// there are more regions than addresses, the remaining regions use the last address.
 func at(p *plan.Plan, s sqltarget.Server, addresses ...string) sqltarget.Server {
 	for i, r := range p.Topology.Regions {
 		s.Endpoints = append(s.Endpoints, sqltarget.Endpoint{Region: r, Address: addresses[min(i, len(addresses)-1)]})
@@ -408,7 +410,7 @@ func mysqlFails(t *testing.T) {
 	})
 }
 
-// A Galera node that has lost its quorum accepts no more transactions, and the outcomes of its last transactions are
+// A Galera node that has lost its quorum accepts no further transactions, and the outcomes of its last transactions are
 // unknown. The run is therefore Invalid.
 func galeraLosesItsQuorum(t *testing.T) {
 	nodes := mysqltest.StartGalera(t, 3)
@@ -422,8 +424,8 @@ func galeraLosesItsQuorum(t *testing.T) {
 	f.mustBe(t, v1alpha1.VerdictInvalid, result.ReasonNotAudited)
 }
 
-// An etcd cluster that loses its leader elects a new one, and the run continues. The run is Invalid if the cluster
-// loses its majority, or if a region loses its member.
+// If an etcd cluster loses its leader, it elects a new one, and the run continues. If the cluster loses its majority,
+// or a region loses its member, the run is Invalid.
 func etcdFails(t *testing.T) {
 	failures := map[string]struct {
 		fail    func(members []*etcdtest.Member)

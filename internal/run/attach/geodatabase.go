@@ -34,9 +34,9 @@ func Plan(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase) (*plan.Plan, err
 	return inprocess.PlanExternal(run, db, engine)
 }
 
-// Play runs a plan of Plan on its database. secrets is the folder with the files of Secrets; empty if there is none.
-// Errors in the GeoDatabase that only the server can detect are returned as check.Problems. Cancellation works as in
-// inprocess.Run.
+// Play runs a plan from Plan on its database. secrets is the folder with the files of Secrets; empty if there is none.
+// Play returns errors in the GeoDatabase that only the server can detect as check.Problems. It handles cancellation
+// like inprocess.Run.
 func Play(ctx context.Context, p *plan.Plan, secrets string, report inprocess.Report) (d *result.Document, err error) {
 	report(inprocess.Progress{Stage: "connecting to " + p.Engine.Name})
 	c := deploy.ClientOf(p.Database, &p.Topology)
@@ -49,7 +49,8 @@ func Play(ctx context.Context, p *plan.Plan, secrets string, report inprocess.Re
 		return nil, problems(p.Database.Name, err)
 	}
 	defer func() {
-		// If the database failed during the run, the document already reports this, so ignore the error of closing it.
+		// If the database failed during the run, the document already reports this, so ignore an error from closing the
+		// database.
 		if wrong := db.Close(); wrong != nil && (d == nil || d.Verdict != v1alpha1.VerdictInvalid) {
 			err = errors.Join(err, wrong)
 		}
@@ -58,8 +59,8 @@ func Play(ctx context.Context, p *plan.Plan, secrets string, report inprocess.Re
 	return d, workloadProblem(p, err)
 }
 
-// workloadProblem converts an error about a workload that the database does not support into a problem of the run. It
-// returns other errors unchanged.
+// workloadProblem converts an error about an unsupported workload into a problem of the run. It returns other errors
+// unchanged.
 func workloadProblem(p *plan.Plan, err error) error {
 	var field *target.FieldError
 	if !errors.As(err, &field) || !strings.HasPrefix(field.Field, "spec.workload") {
@@ -68,9 +69,9 @@ func workloadProblem(p *plan.Plan, err error) error {
 	return check.Problems{{Object: "BenchmarkRun " + p.Run.Name, Field: field.Field, Value: field.Value, Message: field.Message}}
 }
 
-// Open opens the database that d.Client describes, in order to load and audit it for a run. session is the name of the
-// run's database sessions. folder has the keys of the database's Secret as files. Open returns an error in the
-// GeoDatabase as a *target.FieldError.
+// Open opens the database that d.Client describes, for loading and auditing the data of a run. session is the name of
+// the run's database sessions. folder contains the keys of the database's Secret as files. If the GeoDatabase has an
+// error, Open returns it as a *target.FieldError.
 func Open(ctx context.Context, d *deploy.Database, folder, session string) (sqltarget.Database, error) {
 	s, params, err := settings(ctx, d, folder)
 	if err != nil {
@@ -84,15 +85,16 @@ func Open(ctx context.Context, d *deploy.Database, folder, session string) (sqlt
 }
 
 // Join connects clients of a region to a database that another process has opened with Open for the same run. It also
-// returns the round-trip time to the database. The region's connections are divided among several workers. index,
-// counted from 0, is the worker whose clients are connected.
+// returns the round-trip time to the database. Several workers share the region's connections; index is the number of
+// this worker, counted from 0.
 func Join(ctx context.Context, d *deploy.Database, folder, session string, region geo.Region, index, workers int) (target.Target, time.Duration, error) {
 	s, params, err := settings(ctx, d, folder)
 	if err != nil {
 		return nil, 0, err
 	}
 	all := catalog.Connections(params)
-	// Subtracting the rounded products distributes all connections, even if their number is not a multiple of workers.
+	// The difference of the rounded products distributes all connections, even if their number is not a multiple of
+	// workers.
 	clients, took, err := catalog.Targets{}.Join(ctx, d.Engine, &d.Topology, s, params, session, region, (index+1)*all/workers-index*all/workers)
 	return clients, took, fieldsOf(d.Client, err)
 }
@@ -115,8 +117,8 @@ func settings(ctx context.Context, d *deploy.Database, folder string) (s sqltarg
 	return s, params, fieldsOf(d.Client, readMounted(&s, folder, d.Client.Secret))
 }
 
-// leadAway returns an error for an endpoint whose name resolves to the machine on which it runs, because only this
-// machine can detect that. It ignores names that do not resolve: the later connection will fail.
+// leadAway returns an error for an endpoint whose name resolves to the local machine. Only this machine can detect
+// that. leadAway ignores names that do not resolve, because the connection will then fail.
 func leadAway(ctx context.Context, s *sqltarget.Server) error {
 	for _, e := range s.Endpoints {
 		host, _, err := net.SplitHostPort(e.Address)
@@ -131,8 +133,8 @@ func leadAway(ctx context.Context, s *sqltarget.Server) error {
 	return nil
 }
 
-// fieldsOf replaces the field in an error, which refers to an external database, with the corresponding field of a
-// deployed database.
+// fieldsOf replaces the field in an error about an external database with the corresponding field of a deployed
+// database.
 func fieldsOf(c *deploy.Client, err error) error {
 	var wrong *target.FieldError
 	if !c.Deployed || !errors.As(err, &wrong) {
@@ -169,7 +171,8 @@ func problems(database string, err error) error {
 const secretField = sqltarget.SecretField + ".name"
 
 // readSecret reads the keys of a Secret from files, in the layout in which Kubernetes mounts them:
-// FOLDER/NAME/username, password and ca.crt. Without a folder, the user and the password come from the environment.
+// FOLDER/NAME/username, password and ca.crt. If there is no folder, it takes the user and the password from the
+// environment.
 func readSecret(s *sqltarget.Server, engine, folder, name string) error {
 	user, password := catalog.Targets{}.Environment(engine)
 	switch {
@@ -187,7 +190,7 @@ func readSecret(s *sqltarget.Server, engine, folder, name string) error {
 	})
 }
 
-// readMounted reads the keys of a Secret that is mounted at folder. Keys that were added after the pod started are
+// readMounted reads the keys of a Secret that is mounted at folder. A key that was added after the pod started is
 // missing there.
 func readMounted(s *sqltarget.Server, folder, name string) error {
 	if name == "" {
@@ -200,7 +203,7 @@ func readMounted(s *sqltarget.Server, folder, name string) error {
 }
 
 // readKeys reads the keys of a Secret from the files in a folder. missing returns the error for a key without a file.
-// ca.crt is optional. If there is no key username, readKeys uses the key user, which the PostgreSQL operators of
+// ca.crt is optional. If the key username is missing, readKeys uses the key user, which the PostgreSQL operators of
 // Crunchy and Percona write.
 func readKeys(s *sqltarget.Server, folder string, missing func(key string, err error) error) error {
 	for _, key := range []struct {
@@ -216,7 +219,7 @@ func readKeys(s *sqltarget.Server, folder string, missing func(key string, err e
 		if err != nil {
 			return missing(key.name, err)
 		}
-		// Remove newlines at the end: editors and echo append them, and they are not part of the key.
+		// Remove trailing newlines: editors and echo append them, and they are not part of the key.
 		*key.to = strings.TrimRight(string(text), "\r\n")
 	}
 	if ca := filepath.Join(folder, "ca.crt"); fileExists(ca) {

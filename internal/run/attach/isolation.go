@@ -19,9 +19,9 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// Levels returns the isolation levels to test on a checked GeoDatabase with spec.external, as values of the engine's
-// parameter for the level. If the GeoDatabase sets this parameter, picked is true and levels contains only its value.
-// Otherwise levels contains all values.
+// Levels returns the isolation levels to test on a GeoDatabase with spec.external, as values of the engine's parameter
+// for the level. The GeoDatabase must have been checked. If it sets the parameter, picked is true and levels contains
+// only its value. Otherwise levels contains all values.
 func Levels(db *v1alpha1.GeoDatabase) (parameter string, picked bool, levels []string) {
 	engine, _ := catalog.Targets{}.Lookup(db.Spec.Engine.Name)
 	parameter = catalog.NamesOf(engine.Name).Levels
@@ -38,11 +38,12 @@ func AllLevels(engine string) []string {
 	return slices.Clone(e.Parameters[i].OneOf)
 }
 
-// PlayIsolation plays each case of package anomalies plays times on a checked GeoDatabase whose spec.external is set.
-// level is one of the levels that Levels returns, and picked whether the manifest sets it. secrets is as for Play.
+// PlayIsolation plays each case of package anomalies plays times on a GeoDatabase with spec.external, which must have
+// been checked. level is one of the levels that Levels returns, and picked is set if the manifest sets it. secrets is
+// as for Play.
 //
-// If the manifest does not set the level and the database cannot provide it as configured, the result states the
-// reason. The rows of the cases replace the rows of runs, and are dropped at the end.
+// If the manifest does not set the level, and the database in its current configuration cannot provide the level, the
+// result states the reason. The rows of the cases replace the rows of runs, and are dropped at the end.
 func PlayIsolation(ctx context.Context, db *v1alpha1.GeoDatabase, secrets, level string, picked bool, plays int) (r *anomalies.Result, err error) {
 	engine, ok := catalog.Targets{}.Lookup(db.Spec.Engine.Name)
 	if !ok {
@@ -61,7 +62,7 @@ func PlayIsolation(ctx context.Context, db *v1alpha1.GeoDatabase, secrets, level
 		given[names.Writes] = names.Waits
 	}
 	if names.Form != "" {
-		given[names.Form] = sqltarget.FormProcedures // the cases need rows, whatever the workload's form is
+		given[names.Form] = sqltarget.FormProcedures // the cases need rows, regardless of the workload's form
 	}
 	params, errs := engine.Resolve(given)
 	if len(errs) > 0 {
@@ -73,7 +74,7 @@ func PlayIsolation(ctx context.Context, db *v1alpha1.GeoDatabase, secrets, level
 		Network: anomalies.Network{Regions: t.Regions},
 	}
 	for _, p := range engine.Parameters {
-		// The result omits these parameters, because they were set above or do not affect isolation.
+		// The result omits parameters that were set above or that do not affect isolation.
 		own := []string{names.Drop, names.Place, sqltarget.ConnectionsParameter, sqltarget.TLSParameter}
 		if v := params[p.Name]; v != p.Default && !slices.Contains(own, p.Name) {
 			r.Parameters[p.Name] = v

@@ -17,7 +17,7 @@ import (
 	"github.com/geobench/geobench/internal/run/attach"
 )
 
-// geoDatabase returns the GeoDatabase own in a manifest.
+// geoDatabase returns the GeoDatabase named own from a manifest.
 func geoDatabase(t *testing.T, text string) *v1alpha1.GeoDatabase {
 	t.Helper()
 	bundle, err := manifest.Load(strings.NewReader(text), check.Isolation(nil), "-")
@@ -27,8 +27,8 @@ func geoDatabase(t *testing.T, text string) *v1alpha1.GeoDatabase {
 	return bundle.Databases["own"]
 }
 
-// isolated plays the cases at a level and returns the names of the cases whose anomalies were observed. It fails the
-// test if an anomaly violates the promised level, or if the transactions of a case did not conflict.
+// isolated plays the cases at a level and returns the names of the cases in which the anomaly was observed. It fails
+// the test if an anomaly violates the promised level, or if the transactions of a case did not conflict.
 func isolated(t *testing.T, db *v1alpha1.GeoDatabase, secrets, level string, plays int) (seen []string, r *anomalies.Result) {
 	t.Helper()
 	r, err := attach.PlayIsolation(t.Context(), db, secrets, level, true, plays)
@@ -103,8 +103,8 @@ func TestIsolationOfMariaDB(t *testing.T) {
 	s.AwaitNoSessions(t)
 }
 
-// If a user has no privilege to see the server's locks, the test of isolation returns an error. All objects that it
-// created are dropped.
+// If a user has no privilege to see the server's locks, the test of isolation returns an error and drops all objects
+// that it has created.
 func TestIsolationNeedsPrivilege(t *testing.T) {
 	s := mysqltest.Start(t)
 	s.Query(t, "mysql", "create user few@'%' identified by 'few-rights'", "grant all on "+mysqltest.Database+".* to few@'%'")
@@ -120,7 +120,7 @@ func TestIsolationNeedsPrivilege(t *testing.T) {
 }
 
 // Galera with two nodes loses updates at REPEATABLE READ. With snapshots, it permits write skew if the second node has
-// already received the commits of the first. Whether that node lags, and so whether reads are stale, depends on the
+// already received the commits of the first node. Whether the second node lags, so that reads are stale, depends on the
 // machine.
 func TestIsolationOfGalera(t *testing.T) {
 	nodes := mysqltest.StartGalera(t, 2)
@@ -176,7 +176,7 @@ func TestIsolationOfEtcd(t *testing.T) {
 	}
 }
 
-// If the test of isolation is interrupted at any time, it leaves no objects in the database.
+// The test of isolation leaves no objects in the database, even if it is interrupted at any time.
 func TestIsolationIsInterrupted(t *testing.T) {
 	s := postgrestest.Start(t)
 	db := geoDatabase(t, own{address: s.Address, workload: "{smallbank: {customers: 100}}", load: load, verify: "[Invariants]"}.text())

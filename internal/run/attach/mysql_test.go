@@ -12,8 +12,8 @@ import (
 	"github.com/geobench/geobench/internal/run/inprocess"
 )
 
-// ownMySQL describes a GeoDatabase on the tests' MariaDB servers, and a run on it. There is one region for each server,
-// or two regions for a single server.
+// ownMySQL describes a GeoDatabase on the tests' MariaDB servers, and a run on it. Each server has a region; a single
+// server has two.
 type ownMySQL struct {
 	servers                                      []*mysqltest.Server
 	isolation, workload, load, verify, parameter string
@@ -75,7 +75,7 @@ func message(d *result.Document, check string) string {
 	return ""
 }
 
-// Workloads run on MariaDB at each level, and their histories satisfy the isolation that InnoDB promises for the level.
+// Workloads run on MariaDB at each level. Their histories satisfy the isolation that InnoDB promises for the level.
 // Documents do not contain the password.
 func TestWorkloadsOnMySQL(t *testing.T) {
 	s := mysqltest.Start(t)
@@ -115,7 +115,7 @@ func TestWorkloadsOnMySQL(t *testing.T) {
 // hotBank is a SmallBank with so few contended customers that transactions conflict.
 const hotBank = "{smallbank: {customers: 200, hotPercent: 90}}"
 
-// At REPEATABLE READ, InnoDB loses updates, and the minimal history of the check shows this. With
+// At REPEATABLE READ, InnoDB loses updates, and the minimal history that the check reports shows this. With
 // innodb_snapshot_isolation it does not lose updates.
 func TestRepeatableReadLosesUpdates(t *testing.T) {
 	s := mysqltest.Start(t)
@@ -131,7 +131,7 @@ func TestRepeatableReadLosesUpdates(t *testing.T) {
 }
 
 // Galera with three nodes loses updates at REPEATABLE READ. With snapshots it is not serializable and serves stale
-// reads. The stale reads disappear if reads wait for the commits of other nodes.
+// reads, unless reads wait for the commits of other nodes.
 func TestGaleraAnomalies(t *testing.T) {
 	nodes := mysqltest.StartGalera(t, 3)
 	// All regions use the same customers and records, so that clients of different nodes conflict.

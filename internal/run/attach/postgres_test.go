@@ -22,7 +22,7 @@ import (
 	"github.com/geobench/geobench/internal/run/inprocess"
 )
 
-// own describes a GeoDatabase on the tests' PostgreSQL server, and a run on it.
+// own describes a GeoDatabase on the tests' PostgreSQL server, and a run on this database.
 type own struct {
 	address, isolation, workload, load, verify string
 	parameters                                 string
@@ -71,7 +71,7 @@ func planned(t *testing.T, text string) *plan.Plan {
 	return p
 }
 
-// secrets returns a folder with the login of the PostgreSQL server as Secret pg.
+// secrets returns a folder that contains the login of the PostgreSQL server as Secret pg.
 func secrets(t *testing.T) string {
 	t.Helper()
 	return keys(t, map[string]string{"username": postgrestest.User + "\n", "password": postgrestest.Password + "\n"})
@@ -134,8 +134,8 @@ func TestWorkloadsOnPostgres(t *testing.T) {
 	}
 }
 
-// At READ COMMITTED, SmallBank loses money, and the minimal history of the check shows this. At SERIALIZABLE it does
-// not lose money.
+// At READ COMMITTED, SmallBank loses money, and the minimal history that the check reports shows this. At SERIALIZABLE
+// it does not lose money.
 func TestReadCommittedLosesMoney(t *testing.T) {
 	s := postgrestest.Start(t)
 	hot := own{
@@ -193,8 +193,8 @@ func await(t *testing.T, what string, condition func() bool) {
 	}
 }
 
-// An error in a GeoDatabase that only the server can detect is reported like any other error. The report has the
-// object, the field, the value and a correction.
+// An error in a GeoDatabase that only the server can detect is reported like any other error, with the object, the
+// field, the value and a correction.
 func TestWrongExternalDatabases(t *testing.T) {
 	s := postgrestest.Start(t)
 	good := own{address: s.Address, isolation: "Serializable", workload: "{smallbank: {customers: 100}}", load: load, verify: "[Invariants]"}
@@ -296,8 +296,8 @@ func TestWrongManifestsOfExternalDatabases(t *testing.T) {
 	}
 }
 
-// A database that fails the functional test of global snapshots is not measured. At READ COMMITTED the test fails:
-// balances that are always changed together diverge, because transactions overwrite each other's updates.
+// A database that fails the functional test of global snapshots is not measured. At READ COMMITTED, the test fails:
+// balances that always change together diverge, because transactions overwrite each other's updates.
 func TestFunctionalTestsOfPostgres(t *testing.T) {
 	s := postgrestest.Start(t, "deadlock_timeout=10ms") // a short timeout, so that a short test has many transactions
 	for level, passes := range map[string]bool{"ReadCommitted": false, "Serializable": true} {
@@ -307,7 +307,7 @@ func TestFunctionalTestsOfPostgres(t *testing.T) {
 			for _, test := range p.Tests {
 				test.Run.Spec.Load.Duration = v1alpha1.DurationOf(time.Second)
 				if len(test.Run.Spec.Objectives) == 0 {
-					// The test of snapshots needs more transactions, and on a busy machine the server may pause for one of the
+					// The test of snapshots needs more transactions. On a busy machine, the server may also pause for one of the
 					// seconds.
 					test.Run.Spec.Load.Duration = v1alpha1.DurationOf(3 * time.Second)
 					half := intstr.FromInt32(500_000)

@@ -9,7 +9,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/target/sqltarget"
 )
 
-// Operators of databases write Secrets with the key username or the key user. If both exist, username is used.
+// Operators of databases write Secrets with the key username or the key user. If both exist, username takes precedence.
 func TestKeysOfSecrets(t *testing.T) {
 	for name, c := range map[string]struct {
 		keys         map[string]string

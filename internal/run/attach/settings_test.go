@@ -13,7 +13,7 @@ import (
 	"github.com/geobench/geobench/internal/run/inprocess"
 )
 
-// playWhile plays a run and, if do is not nil, calls do once during the load.
+// playWhile plays a run. If do is not nil, it calls do once during the load.
 func playWhile(t *testing.T, o own, do func()) *result.Document {
 	t.Helper()
 	var once sync.Once
@@ -38,7 +38,7 @@ func whySettings(d *result.Document) string {
 	return ""
 }
 
-// The result contains the settings that determine the durability and the query plans of a PostgreSQL server. A run is
+// The result contains the settings of a PostgreSQL server that determine its durability and its query plans. A run is
 // Invalid if such a setting changes during the run.
 func TestSettingsOfPostgreSQL(t *testing.T) {
 	s := postgrestest.Start(t)
@@ -59,8 +59,8 @@ func TestSettingsOfPostgreSQL(t *testing.T) {
 	if v := server.Settings["synchronous_commit"]; v.Value != "on" || v.Source == "" || server.Started == nil || server.Configured == nil || server.Settings["fsync"].Value == "" || server.Settings["shared_buffers"].Value == "" {
 		t.Errorf("the result has %+v", server)
 	}
-	// The order matters: the first reload also reports shared_buffers as waiting for a restart, since the file and the
-	// command line of the server differ. A run in which that happens has no other message.
+	// The order matters: the first reload also reports that shared_buffers is waiting for a restart, because the file and
+	// the command line of the server differ. The message of a run in which this happens mentions nothing else.
 	for _, tt := range []struct {
 		name string
 		do   func()

@@ -19,7 +19,8 @@ import (
 )
 
 // realDatabase is a database of real servers, one for each region. The clients of a region use the server of the next
-// region, through a proxy that plays the link between the two regions. With a single server, all regions use it.
+// region, through a proxy that emulates the link between the two regions. If there is only one server, all regions use
+// it.
 type realDatabase struct {
 	topology *geo.Topology
 	proxies  []*postgrestest.Proxy // by region of the clients
@@ -28,7 +29,7 @@ type realDatabase struct {
 	stops    int    // number of times that a server was stopped
 }
 
-// realServer is a server process. stop and start are called in turn.
+// realServer is a server process. stop and start are called alternately.
 type realServer struct{ stop, start func() }
 
 func newRealDatabase(t *testing.T, regions []string, addresses []string, servers []realServer) *realDatabase {
@@ -40,7 +41,7 @@ func newRealDatabase(t *testing.T, regions []string, addresses []string, servers
 	return d
 }
 
-// serves returns the server of a region's clients.
+// serves returns the server that a region's clients use.
 func (d *realDatabase) serves(region int) int { return (region + 1) % len(d.servers) }
 
 // addresses returns the addresses of the proxies, by region.
@@ -51,8 +52,8 @@ func (d *realDatabase) addresses() (out []string) {
 	return out
 }
 
-// apply establishes the conditions of all active faults. A cut link holds back all data, as a network partition does
-// for clients that keep their connections. A loss breaks the connection whose message is lost.
+// apply establishes the conditions of all active faults. If a link is cut, it holds back all data, as a network
+// partition does for clients that keep their connections. If a message is lost, its connection breaks.
 func (d *realDatabase) apply(c *fault.Conditions) {
 	for s := range d.servers {
 		switch down := c.Nodes[s].Down; {
@@ -78,7 +79,7 @@ func (d *realDatabase) apply(c *fault.Conditions) {
 	}
 }
 
-// lossy returns a function that loses a share of messages, and a share of answers, at equal intervals.
+// lossy returns a function that loses a share of messages, and a share of answers, at regular intervals.
 func lossy(messagesPPM, answersPPM int64) func([]byte) postgrestest.Fate {
 	if messagesPPM+answersPPM == 0 {
 		return nil
@@ -123,9 +124,9 @@ func (d *realDatabase) Recovered(context.Context, *fault.Life, *fault.Conditions
 
 func (d *realDatabase) Cleanup(context.Context, *fault.Life) error { return nil }
 
-// play plays the explorer's timeline of a seed, until all its faults are over.
+// play plays the explorer's timeline for a seed until all faults of the timeline are over.
 func (d *realDatabase) play(t *testing.T, seed uint64) {
-	// A single server has no link to servers of other regions, but its clients do.
+	// A single server has no links to servers of other regions, but it has links to clients.
 	kinds := []string{fault.NetworkDelay, fault.NetworkLoss, fault.NetworkPartition, fault.NodeShutdown}
 	const until = 1500 * time.Millisecond
 	faults := explore.Timeline(seed, d.topology, kinds, until)
@@ -146,7 +147,7 @@ func (d *realDatabase) play(t *testing.T, seed uint64) {
 		if l.Problem != "" || l.Injected == nil || l.Recovered == nil {
 			t.Errorf("seed %d: fault %s was not injected and removed: %q", seed, l.Fault.Name, l.Problem)
 		}
-		// Overlapping shutdowns stop a server once. With a single server, a shutdown in another region has no effect.
+		// Overlapping shutdowns stop a server only once. With a single server, a shutdown in another region has no effect.
 		if l.Fault.Kind == fault.NodeShutdown && d.stops == 0 && len(d.servers) == len(d.proxies) {
 			t.Errorf("seed %d: fault %s stopped no server", seed, l.Fault.Name)
 		}
@@ -156,12 +157,12 @@ func (d *realDatabase) play(t *testing.T, seed uint64) {
 	}
 }
 
-// wrong are the reasons that no fault and no busy machine can explain. Faults make these databases slow, unreachable or
-// impossible to audit, but they never make them return wrong answers.
+// wrong lists the reasons that neither a fault nor a busy machine can explain. Faults make these databases slow,
+// unreachable or impossible to audit, but they never make them return wrong answers.
 var wrong = []string{result.ReasonCheckFailed, result.ReasonWorkloadBroken, result.ReasonEvidenceMissing}
 
-// explored plays a plan on a real database, alongside the explorer's timeline of a seed. Every transaction must get one
-// answer, and the checks of invariants and isolation must pass or be impossible.
+// explored plays a plan on a real database, with the faults of the explorer's timeline for a seed. Every transaction
+// must have exactly one answer. The checks of invariants and isolation must pass or be impossible.
 func (d *realDatabase) explored(t *testing.T, p *plan.Plan, s sqltarget.Server, seed uint64) {
 	f := failing(t, p, at(p, s, d.addresses()...), func(func()) { d.play(t, seed) }, func() {})
 	for _, r := range f.document.Reasons {
@@ -171,15 +172,15 @@ func (d *realDatabase) explored(t *testing.T, p *plan.Plan, s sqltarget.Server, 
 	}
 }
 
-// Real databases take the timelines that the explorer draws for simulated ones. In these timelines, links between
-// clients and servers are cut, slow or lossy, and servers stop for a while. PostgreSQL is killed and recovers from its
-// log. The other servers are paused. By default each database takes one timeline. With consecutive runs, it takes one
-// per run.
+// Timelines that the explorer draws for simulated databases are applied to real databases. In these timelines, links
+// between clients and servers are cut, slow or lossy, and servers stop for a while. PostgreSQL is killed and recovers
+// from its log; all other servers are paused. By default, each database plays one timeline. With consecutive runs, it
+// plays one timeline per run.
 func TestTimelinesOnRealDatabases(t *testing.T) {
 	const load = "{clientsPerRegion: 8, thinkTime: 10ms, requestTimeout: 300ms, warmup: 500ms, duration: 4s}"
 	const accounts = "{smallbank: {customers: 500}}"
 	const verify = "[Invariants, Isolation]"
-	// Servers are started by the first use, so that a skipped database does not skip the others.
+	// Start each server when it is first used, so that a database that skips the test does not skip it for the others.
 	postgres := func(t *testing.T) func(seed uint64) {
 		s := postgrestest.Start(t, "log_statement=none")
 		return func(seed uint64) {

@@ -18,7 +18,7 @@ import (
 	"github.com/geobench/geobench/internal/run/inprocess"
 )
 
-// keys creates a folder with a Secret pg that has these keys.
+// keys creates a folder with a Secret pg that contains these keys.
 func keys(t *testing.T, keys map[string]string) string {
 	t.Helper()
 	folder := t.TempDir()
@@ -33,7 +33,7 @@ func keys(t *testing.T, keys map[string]string) string {
 	return folder
 }
 
-// serve accepts connections on the loopback interface until the end of the test, and calls answer with each connection.
+// serve accepts connections on the loopback interface until the end of the test, and calls answer for each connection.
 func serve(t *testing.T, answer func(net.Conn)) (address string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -53,7 +53,7 @@ func serve(t *testing.T, answer func(net.Conn)) (address string) {
 	return l.Addr().String()
 }
 
-// wrongDatabase returns a GeoDatabase of this engine whose endpoint or settings may be unusable.
+// wrongDatabase returns a GeoDatabase of the given engine, with an endpoint or settings that may be unusable.
 func wrongDatabase(engine, tls, parameters, address, database string) string {
 	if database != "" {
 		database = "\n    database: " + database
@@ -79,9 +79,9 @@ spec:
 `, engine, tls, parameters, address, database, load)
 }
 
-// Whatever listens at the address of a database, an error is reported with the object, the field, the value and a
-// correction. No objects are left in the database. No password appears in an error, in the log of the server, or in the
-// list of processes.
+// Whatever listens at the address of a database, an error names the object, the field, the value and a correction. No
+// objects remain in the database. No password appears in an error, in the log of the server, or in the list of
+// processes.
 func TestDatabasesThatCannotBeUsed(t *testing.T) {
 	t.Setenv("PGUSER", "")
 	pg := postgrestest.Start(t, "log_connections=on", "log_disconnections=on")
@@ -112,7 +112,7 @@ func TestDatabasesThatCannotBeUsed(t *testing.T) {
 			text  string
 			keys  map[string]string
 			field string
-			// cure is the correction in the message.
+			// cure is the correction that the message suggests.
 			cure string
 		}{
 			"PostgreSQL is MariaDB":      {wrongDatabase("postgres", "disable", "", maria.Address, "app"), super, endpoint, "see that it is PostgreSQL that listens there"},

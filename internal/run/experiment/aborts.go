@@ -8,9 +8,9 @@ import (
 	"github.com/geobench/geobench/internal/engine/engines"
 )
 
-// aborts returns an error if neither the point's engine nor its workload aborts attempts for this reason. Otherwise a
-// misspelled reason would yield a share of 0. For databases that are not Geobench engines it accepts any reason: the
-// reasons come from their servers and drivers.
+// aborts returns an error if neither the point's engine nor its workload can abort an attempt for this reason.
+// Otherwise a misspelled reason would yield a share of 0. For databases that are not Geobench engines it accepts any
+// reason, because the reasons come from their servers and drivers.
 func (p *Point) aborts(reason string) error {
 	if p.manifests == nil || p.manifests.Database == nil || p.manifests.Run == nil {
 		return nil

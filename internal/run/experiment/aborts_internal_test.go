@@ -6,7 +6,7 @@ import (
 	"github.com/geobench/geobench/api/v1alpha1"
 )
 
-// For databases that are not Geobench engines, claims can use any abort reason.
+// Claims about databases that are not Geobench engines can use any abort reason.
 func TestAbortReasonsOfOtherDatabases(t *testing.T) {
 	for name, known := range map[string]bool{"spanner": false, "postgres": true, "cockroachdb": true, "": true} {
 		db, run := &v1alpha1.GeoDatabase{}, &v1alpha1.BenchmarkRun{}

@@ -12,8 +12,8 @@ import (
 	"github.com/geobench/geobench/internal/run/experiment"
 )
 
-// half returns the results of four runs. The latencies of the second run are lower bounds. The last run committed no
-// transaction.
+// half returns the results of four runs. In the second run, all latencies are lower bounds. In the last run, no
+// transaction committed.
 func half(t *testing.T, e *experiment.Experiment) *experiment.Results {
 	t.Helper()
 	r, n := invented(e, 1000), 0
@@ -76,8 +76,8 @@ func TestReportsShowLowerBounds(t *testing.T) {
 	}
 }
 
-// If the latencies of some repetitions are lower bounds, the median is shown as a lower bound. It is the median of the
-// bounds and the exact latencies.
+// If the latencies of some repetitions are lower bounds, the median over the repetitions is shown as a lower bound. It
+// is computed from the bounds and the exact latencies.
 func TestMedianOverLowerBounds(t *testing.T) {
 	e := mustRead(t, replaced(t, "  sweep:", "  repetitions: 3\n  sweep:"))
 	r, n := invented(e, 1000), 0

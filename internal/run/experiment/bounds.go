@@ -13,11 +13,11 @@ import (
 	"cel.dev/cel-go/common/types"
 )
 
-// Limits for an expression of a claim or a table. They are checked before the evaluation. For this, type bounds walks
-// the compiled expression and computes with the largest possible sizes of values. A step is about 10 ns of work.
+// Limits for an expression of a claim or a table. They are checked before the evaluation: type bounds walks the
+// compiled expression and computes how large its values can become. A step is about 10 ns of work.
 const (
-	// mostSteps is the maximum number of steps of an expression. mostStepsTogether is the maximum for all claims together,
-	// and separately for all tables together, over all their rows.
+	// mostSteps is the maximum number of steps of an expression. mostStepsTogether is the limit for all claims together. A
+	// second limit of the same size applies to all tables together, over all their rows.
 	mostSteps         = 20_000_000
 	mostStepsTogether = 5 * mostSteps
 	// mostBytes is the maximum size of a single value. mostBytesTogether is the maximum for all values of an expression
@@ -26,12 +26,12 @@ const (
 	mostBytesTogether = 16 << 20
 	// mostNodes is the maximum number of nodes of the syntax tree after macro expansion.
 	mostNodes = 20_000
-	// unbounded stands for an unknown size. Arithmetic on sizes saturates at this value.
+	// unbounded represents an unknown size. Arithmetic on sizes saturates at this value.
 	unbounded = uint64(1) << 60
 )
 
-// scalarBytes, listBytes and entryBytes are the memory of values in bytes, including the interfaces and headers around
-// them.
+// scalarBytes, listBytes and entryBytes are the sizes of values in memory, in bytes, including their interfaces and
+// headers.
 const (
 	scalarBytes = 40
 	listBytes   = 64
@@ -40,11 +40,11 @@ const (
 
 // shape is an upper bound for the values that an expression can have.
 type shape struct {
-	// bytes is the maximum memory of the value, including everything that it refers to.
+	// bytes is the maximum size of the value in memory, including everything that it refers to.
 	bytes uint64
 	// length is the maximum number of elements of a list, entries of a map, or bytes of a text.
 	length uint64
-	// parts is the maximum number of lists that were concatenated into the list. An access to an element visits all of
+	// parts is the maximum number of lists that were concatenated to form the list. An access to an element visits all of
 	// them.
 	parts uint64
 	// elem is a bound for the elements of a list, or for the keys and values of a map; nil for other values.
@@ -63,7 +63,7 @@ func listOf(length uint64, elem shape) shape {
 	return shape{bytes: add(listBytes, times(length, elem.bytes)), length: length, parts: 1, elem: &elem, most: unbounded}
 }
 
-// join returns a bound that covers the values of both shapes.
+// join returns a bound that covers all values which a or b covers.
 func join(a, b shape) shape {
 	out := shape{max(a.bytes, b.bytes), max(a.length, b.length), max(a.parts, b.parts), a.elem, max(a.most, b.most)}
 	switch {
@@ -76,7 +76,8 @@ func join(a, b shape) shape {
 	return out
 }
 
-// element returns a bound for the elements of a list, or for the keys and values of a map; scalar if there is no bound.
+// element returns the bound for the elements of a list, or for the keys and values of a map. It returns scalar for
+// other values.
 func (s shape) element() shape {
 	if s.elem == nil {
 		return scalar()
@@ -84,7 +85,7 @@ func (s shape) element() shape {
 	return *s.elem
 }
 
-// read returns the steps that it takes to read the whole value.
+// read returns the number of steps needed to read the whole value.
 func (s shape) read() uint64 { return add(1, times(s.bytes/32, s.parts)) }
 
 func add(a, b uint64) uint64 { return min(a+b, unbounded) } // no overflow: both are at most unbounded
@@ -96,12 +97,12 @@ func times(a, b uint64) uint64 {
 	return unbounded
 }
 
-// bounds is the state of a walk over an expression that computes upper bounds.
+// bounds computes upper bounds on an expression's values and cost while it walks the expression.
 type bounds struct {
 	*board
 	types func(id int64) *types.Type
 	scope []variable
-	// steps and bytes are the totals of the expressions visited so far.
+	// steps and bytes are the totals for the expressions visited so far.
 	steps, bytes uint64
 }
 
@@ -111,7 +112,7 @@ type variable struct {
 }
 
 // boundsOf returns the maximum number of steps of an expression. It returns an error if the expression may take more
-// steps or memory than permitted, or uses functions that claims do not support.
+// steps or memory than allowed, or uses functions that claims do not support.
 func (b *board) boundsOf(compiled *cel.Ast) (uint64, error) {
 	checked := compiled.NativeRep()
 	w := &bounds{board: b, types: checked.GetType}
@@ -164,7 +165,7 @@ func (w *bounds) of(e ast.Expr, often uint64) (shape, error) {
 		return w.lookup(e.AsIdent()), nil
 	case ast.SelectKind:
 		s, err := w.of(e.AsSelect().Operand(), often)
-		// The has() macro yields only a boolean, whatever the size of the field.
+		// The has() macro yields only a boolean, regardless of the size of the field.
 		if err != nil || e.AsSelect().IsTestOnly() {
 			return scalar(), err
 		}
@@ -198,7 +199,7 @@ func ofLiteral(e ast.Expr) shape {
 	return scalar()
 }
 
-// made adds the memory and the steps of a new value, and returns an error if the value may be too large.
+// made counts the memory of a new value and the steps to create it. It returns an error if the value may be too large.
 func (w *bounds) made(s shape, often uint64) (shape, error) {
 	if s.bytes > mostBytes {
 		return s, fmt.Errorf("has a value of %s bytes; the limit is %d: make lists and strings shorter",
@@ -246,9 +247,8 @@ func (w *bounds) mapping(m ast.MapExpr, often uint64) (shape, error) {
 	return w.made(out, often)
 }
 
-// loop returns a bound for the expansion of a macro, which is a loop over a range. The loop updates an accumulator,
-// which is a list, a number or a boolean. cel.bind expands to a loop over an empty range, whose accumulator starts with
-// the bound value.
+// loop returns a bound for an expanded macro, which is a loop over a range. The loop updates an accumulator: a list, a
+// number or a boolean. cel.bind expands to a loop over an empty range, whose accumulator starts with the bound value.
 func (w *bounds) loop(c ast.ComprehensionExpr, often uint64) (shape, error) {
 	over, err := w.of(c.IterRange(), often)
 	if err != nil {
@@ -264,14 +264,14 @@ func (w *bounds) loop(c ast.ComprehensionExpr, often uint64) (shape, error) {
 	kind := w.types(c.AccuInit().ID())
 	before := scalar()
 	switch {
-	// Of the macros with two iteration variables, none is supported.
+	// Macros with two iteration variables are not supported.
 	case c.HasIterVar2():
 		return shape{}, errMacro
 	case n == 0:
 		before = start
 	case kind.Kind() == types.ListKind:
-		// The loop step appends to the accumulator. Evaluate the step with an empty accumulator, which yields a bound for the
-		// additions of one iteration.
+		// The loop step appends to the accumulator. Evaluate the step with an empty accumulator, so that the result bounds
+		// what a single iteration adds.
 		before = shape{parts: 1, most: unbounded}
 	case !isScalar(kind):
 		return shape{}, errMacro
@@ -289,7 +289,7 @@ func (w *bounds) loop(c ast.ComprehensionExpr, often uint64) (shape, error) {
 	if n > 0 && isScalar(kind) {
 		after = scalar()
 	} else if n > 0 {
-		// n iterations add at most n times the additions of one iteration.
+		// n iterations add at most n times as much as one iteration.
 		after.length, after.bytes = add(start.length, times(n, step.length)), add(start.bytes, times(n, step.bytes))
 		if step.elem != nil {
 			after.holds(*step.elem)
@@ -344,7 +344,7 @@ func (w *bounds) call(e ast.Expr, often uint64) (shape, error) {
 	}
 	out, steps := bound(args)
 	w.spend(often, steps)
-	// A scalar result does not refer to any list, whatever the arguments are.
+	// A scalar result refers to no list, even if the arguments do.
 	if t := w.types(e.ID()); isScalar(t) {
 		most := out.most
 		out = scalar()
@@ -357,7 +357,7 @@ func (w *bounds) call(e ast.Expr, often uint64) (shape, error) {
 	return w.made(out, often)
 }
 
-// calls has, for each CEL function, a function that returns bounds on its result and its steps, given bounds on the
+// calls maps each CEL function to a function that computes bounds on its result and its steps, given bounds on the
 // arguments.
 var calls = map[string]func(args []shape) (shape, uint64){
 	operators.Conditional:      func(a []shape) (shape, uint64) { return join(a[1], a[2]), 1 },
@@ -414,7 +414,7 @@ var calls = map[string]func(args []shape) (shape, uint64){
 	"sets.intersects": ofSets,
 }
 
-// ofReading is the bound of a function that reads its arguments once and returns a number or a boolean.
+// ofReading returns the bounds for a function that reads its arguments once and returns a number or a boolean.
 func ofReading(args []shape) (shape, uint64) {
 	steps := uint64(1)
 	for _, a := range args {
@@ -423,15 +423,15 @@ func ofReading(args []shape) (shape, uint64) {
 	return scalar(), steps
 }
 
-// ofParsing is the bound of a function that reads a text byte by byte and returns a number or a boolean.
+// ofParsing returns the bounds for a function that reads a text byte by byte and returns a number or a boolean.
 func ofParsing(args []shape) (shape, uint64) { return scalar(), add(1, args[0].length) }
 
-// ofSearching is the bound of a search for one text in another text.
+// ofSearching returns the bounds for a search for one text in another text.
 func ofSearching(args []shape) (shape, uint64) {
 	return scalar(), times(args[0].length/10+1, args[1].length/10+1)
 }
 
-// ofComparing is the bound of a comparison of two values, element by element.
+// ofComparing returns the bounds for a comparison of two values, element by element.
 func ofComparing(args []shape) (shape, uint64) {
 	_, steps := ofReading(args)
 	return scalar(), steps
@@ -448,7 +448,7 @@ func ofAdding(args []shape) (shape, uint64) {
 	return out, 10
 }
 
-// ofCutting is the bound of a function that returns a text no longer than its argument.
+// ofCutting returns the bounds for a function that returns a text no longer than its argument.
 func ofCutting(args []shape) (shape, uint64) { return textOf(args[0].length), add(1, args[0].length) }
 
 func ofJoining(args []shape) (shape, uint64) {
@@ -456,7 +456,7 @@ func ofJoining(args []shape) (shape, uint64) {
 	if len(args) > 1 {
 		length = add(length, times(args[0].length, args[1].length))
 	}
-	// CEL's join copies the result so far once for each text.
+	// CEL's join copies the text joined so far each time it appends an element.
 	return textOf(length), add(args[0].read(), times(length/16+1, args[0].length))
 }
 
@@ -472,7 +472,7 @@ func ofSplitting(args []shape) (shape, uint64) {
 	return out, times(4, out.read())
 }
 
-// ofFlattening is the bound of a function that returns the elements of all nested lists as one list.
+// ofFlattening returns the bounds for a function that returns the elements of all nested lists as one list.
 func ofFlattening(args []shape) (shape, uint64) {
 	elem := args[0].element()
 	for inner := elem.elem; inner != nil; inner = inner.elem {
@@ -483,18 +483,18 @@ func ofFlattening(args []shape) (shape, uint64) {
 	return out, times(4, args[0].read())
 }
 
-// ofSets is the bound of a search in one list for each element of another list.
+// ofSets returns the bounds for a function that searches one list for each element of another list.
 func ofSets(args []shape) (shape, uint64) {
 	a, b := args[0], args[1]
 	pairs := times(2, times(a.length, b.length))
 	return scalar(), add(1, times(pairs, times(add(a.parts, b.parts), add(a.element().read(), b.element().read()))))
 }
 
-// own returns the bound of a call of one of Geobench's own functions, and adds its steps.
+// own returns the bound for a call of one of Geobench's own functions, and adds the steps of the call.
 func (w *bounds) own(f *function, args []shape) (shape, uint64) {
 	i := slices.IndexFunc(f.overloads, func(o overload) bool { return len(o.args) == len(args) })
 	_, steps := ofReading(args)
-	// A function on lists returns at most the number of elements of its longest argument.
+	// A function on lists returns at most as many elements as its longest argument has.
 	for _, a := range args { // a function converts its lists to Go slices and may sort them
 		steps = add(steps, times(20, times(a.length, a.parts)))
 	}
@@ -516,7 +516,7 @@ func (w *bounds) own(f *function, args []shape) (shape, uint64) {
 	return scalar(), steps
 }
 
-// sizes are bounds that follow from the size of the experiment.
+// sizes holds bounds that follow from the size of the experiment.
 type sizes struct {
 	// series is the maximum length of a list of numbers that a function returns. asking is the maximum number of steps of
 	// a function that reads points and their results.

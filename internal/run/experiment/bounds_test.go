@@ -22,7 +22,7 @@ func sweptBoard(points int) *board {
 	return dryBoard(e)
 }
 
-// hostile has expressions that a malicious tenant may write. told is a substring of the expected error; empty if the
+// hostile are expressions that a malicious tenant might write. told is a substring of the expected error; empty if the
 // expression is accepted.
 var hostile = map[string]struct{ expression, told string }{
 	"a text that is replaced":    {"'aaaaaaaaaa'" + strings.Repeat(".replace('a', '"+strings.Repeat("a", 200)+"')", 15) + ".size() > 0", "bytes"},
@@ -61,7 +61,7 @@ var hostile = map[string]struct{ expression, told string }{
 	"a name as long as can be":   {"tput('" + strings.Repeat("s", 4000) + "', 1) > 0.0", "no system is called"},
 }
 
-// doubled returns an expression with deep nested bindings, each of which combines copies of the previous value.
+// doubled returns an expression with deeply nested bindings, each of which combines copies of the previous value.
 func doubled(first, next string, deep int) string {
 	out, end := "", ""
 	name := first
@@ -76,7 +76,7 @@ func doubled(first, next string, deep int) string {
 	return out + name + end
 }
 
-// TestHostileExpressions checks that an author of an Experiment cannot make the operator use unbounded time or memory.
+// TestHostileExpressions checks that the author of an Experiment cannot make the operator use unbounded time or memory.
 // The bounds of an expression are computed before its evaluation.
 func TestHostileExpressions(t *testing.T) {
 	b := sweptBoard(1000)

@@ -18,11 +18,11 @@ import (
 )
 
 // view selects substitutes for figures of which only a lower bound is known. A claim has a result only if its answer is
-// the same in all views: otherwise the answer depends on the unknown values.
+// the same in all views. Otherwise its answer depends on the unknown values.
 type view struct {
 	order order
-	// around is a latency in microseconds. If it is not 0, the substitutes are close to it; otherwise they are close to
-	// their bounds.
+	// around is a latency in microseconds. If it is not 0, the substitutes are close to this latency, but not below their
+	// bounds. If it is 0, each substitute depends only on its bound.
 	around int64
 }
 
@@ -44,16 +44,17 @@ var (
 	sinking  = view{order: sinkingOrder}
 )
 
-// mostCritical is the maximum number of latencies around which a claim is evaluated.
+// mostCritical is the maximum number of latencies that views derives from an expression (see view.around).
 const mostCritical = 24
 
 // views returns the views in which an expression is evaluated, in addition to infinite. The answer may change at each
-// number in the expression, at sums and differences of two of these numbers, and between them. For example, abs(100 -
-// p99) > 1 holds at 60 and at infinity, but not at 100. bound is the largest lower bound in microseconds.
+// number in the expression, at sums and differences of two of these numbers, and in the ranges between all of these.
+// For example, abs(100 - p99) > 1 holds at 60 and at infinity, but not at 100. bound is the largest lower bound in
+// microseconds.
 func (b *board) views(expression string, bound int64) []view {
 	out := []view{least, rising, sinking}
 	critical := map[int64]bool{}
-	// Powers of 4 cover the range above the bound. The second condition prevents an overflow of the products.
+	// Powers of 4 cover the range above the bound. The condition on bound prevents the products from overflowing.
 	for factor := int64(2); factor <= 1<<20 && bound < math.MaxInt64>>24; factor *= 4 {
 		critical[bound*factor] = true
 	}
@@ -102,7 +103,7 @@ func (b *board) literals(expression string) (out []float64) {
 var errBounded = errors.New("only lower bounds are known of figures that it compares, since transactions had no " +
 	"answer, and the answer depends on by how much they are exceeded")
 
-// mostLatencies is larger than the number of bounds that an evaluation can encounter.
+// mostLatencies exceeds the number of bounds that an evaluation can encounter.
 const mostLatencies = 1 << 20
 
 // value returns the substitute for bound q. n is the number of bounds that the evaluation encountered before q.
@@ -117,7 +118,7 @@ func (v view) value(q v1alpha1.Quantile, n int) v1alpha1.Quantile {
 	case v.around > 0 && v.order == leastOrder:
 		// The substitute must not be below the bound.
 		return v1alpha1.Observed(max(us, v.around))
-	case v.around > 0: // the first substitute is on one side of around, the others are on the opposite side
+	case v.around > 0: // the first substitute is on one side of around, all others on the opposite side
 		return v1alpha1.Observed(max(us, v.around+side*max(1, v.around/100)))
 	case v.order == risingOrder:
 		return v1alpha1.Observed(us*2 + int64(n))
@@ -137,9 +138,9 @@ func (v view) latencies(l result.Latency, n int) result.Latency {
 	return l
 }
 
-// hung returns the number of hung transactions that the view counts as timed out or aborted. It adds the remaining ones
-// to ended as transactions with an unknown outcome. In the rising and sinking views, the treatment alternates between
-// consecutive figures, so that a comparison of two figures is evaluated in both orders.
+// hung returns how many of the hung transactions the view counts as timed out or aborted. It adds the rest to ended as
+// transactions with an unknown outcome. In the rising and sinking views, the treatment alternates between consecutive
+// figures, so that a comparison of two figures is evaluated both ways.
 func (v view) hung(all int64, n int, ended *result.Counts) int64 {
 	if v == infinite || v.order == risingOrder && n%2 == 1 || v.order == sinkingOrder && n%2 == 0 {
 		return all
@@ -148,7 +149,7 @@ func (v view) hung(all int64, n int, ended *result.Counts) int64 {
 	return 0
 }
 
-// document returns a copy of d with the view's substitutes.
+// document returns a copy of d in which the view's substitutes replace lower bounds.
 func (v view) document(d *result.Document, n int) *result.Document {
 	if v == infinite {
 		return d
@@ -164,7 +165,7 @@ func (v view) document(d *result.Document, n int) *result.Document {
 	return &of
 }
 
-// typed returns a copy of the figures of a transaction type with the view's substitutes.
+// typed returns a copy of t in which the view's substitutes replace lower bounds.
 func (v view) typed(t *result.TypeFigures, n int) *result.TypeFigures {
 	if v == infinite {
 		return t
@@ -174,8 +175,8 @@ func (v view) typed(t *result.TypeFigures, n int) *result.TypeFigures {
 	return &of
 }
 
-// seen returns a figure at a point with the substitutes of the board's view. If only a bound of the figure is known,
-// seen counts the bound in b.bounds.
+// seen returns a figure at a point as the board's view shows it. If only a lower bound of the figure is known, seen
+// counts the bound in b.bounds.
 func (b *board) seen(p *Point, q query) (figure, error) {
 	known, err := b.results.figure(p, q.metric, q.scope)
 	if err == nil {
@@ -190,7 +191,7 @@ func (b *board) seen(p *Point, q query) (figure, error) {
 				q.metric.name, p.Label)
 	}
 	f, err := b.results.figureAs(p, q.metric, q.scope, b.view, b.bounds)
-	// The figure is a bound if the view least yields another value than the view infinite.
+	// The figure depends on a bound if its value in view least differs from its value in view infinite.
 	if lower, wrong := b.results.figureAs(p, q.metric, q.scope, least, 0); wrong == nil && lower.Median != known.Median {
 		b.bounds++
 		if ms := lower.Median; ms > 0 && ms < 1<<40 {
@@ -204,7 +205,7 @@ func (b *board) seen(p *Point, q query) (figure, error) {
 var percentiles = map[string]float64{"p50": 50, "p90": 90, "p95": 95, "p99": 99}
 
 // enough returns an error if a percentile at a point is computed from too few transactions of a run. Such a percentile
-// would be only the maximum of their latencies.
+// would simply be the maximum latency.
 func (r *Results) enough(p *Point, m *metric, of scope) error {
 	name, ofRegions := strings.CutSuffix(m.name, "OfRegions")
 	percentile, ok := percentiles[name]
@@ -217,8 +218,8 @@ func (r *Results) enough(p *Point, m *metric, of scope) error {
 		if err != nil {
 			return err
 		}
-		// Count the transactions that enter the percentile: aborted transactions have no latency, and unanswered transactions
-		// rank above all others.
+		// Count the transactions that the percentile covers: aborted transactions have no latency, and unanswered
+		// transactions rank above all others.
 		answered := func(c *result.Counts, unanswered int64) int64 { return c.Ended() - c.Aborted + unanswered }
 		n := answered(&d.Summary.Counts, d.Summary.Hung+d.Summary.Unsent())
 		if of.typ != "" {
@@ -244,13 +245,12 @@ func (r *Results) enough(p *Point, m *metric, of scope) error {
 }
 
 // exact reports whether the figure does not depend on a bound. With several repetitions, the median may be finite
-// although the latencies of some repetitions are bounds below the median. So exact returns false for several
-// repetitions.
+// although some repetitions contribute only bounds, so exact then returns false.
 func (f *figure) exact(p *Point) bool { return !math.IsInf(f.Median, 1) && len(p.Runs) == 1 }
 
-// atLeast returns the figure of a point for charts and documents. If the figure depends on values of which only a lower
-// bound is known, atLeast returns the resulting lower bound and true. The figure stays infinite if no transaction
-// ended, or if the database never recovered.
+// atLeast returns the figure of a point for charts and documents. If the figure depends on values with only a lower
+// bound, atLeast returns the resulting lower bound and true. The figure remains infinite if no transaction ended, or if
+// the database never recovered.
 func (r *Results) atLeast(p *Point, m *metric, of scope) (f figure, bound bool, err error) {
 	if f, err = r.figure(p, m, of); err != nil || f.exact(p) && !m.ranged() {
 		return f, false, err
@@ -262,7 +262,7 @@ func (r *Results) atLeast(p *Point, m *metric, of scope) (f figure, bound bool, 
 	return figure{Median: lower.Median}, true, nil
 }
 
-// judged evaluates a claim in all views. It returns errBounded if the answer differs between views.
+// judged evaluates a claim in all views. It returns errBounded if the views disagree.
 func (b *board) judged(ctx context.Context, expression string) (holds bool, measured string, err error) {
 	answer := func(v view) (bool, string, error) {
 		b.view, b.bounds = v, 0

@@ -10,8 +10,8 @@ import (
 	"github.com/geobench/geobench/internal/run/experiment"
 )
 
-// The p99 is known only to be at least 140 ms. A claim that holds for some values above the bound but not for others
-// has no result. A claim with the same answer for all values has a result.
+// The p99 is known only to be at least 140 ms. A claim has no result if it holds for some values above this bound but
+// not for others. It has a result if its answer is the same for all these values.
 func TestClaimsOverLowerBounds(t *testing.T) {
 	for expression, want := range map[string]string{
 		"p99('near', 2) > 100.0":                          "holds",
@@ -62,8 +62,8 @@ func TestClaimsOverHungTransactions(t *testing.T) {
 	}
 }
 
-// Transactions that still hung when the window closed may also have aborted, so between 110 and 210 of 1,200 aborted. A
-// share has no value if no transaction ended.
+// Transactions that still hung when the window closed may have aborted later, so between 110 and 210 of 1,200 aborted.
+// A share has no value if no transaction ended.
 func TestClaimsOverAborts(t *testing.T) {
 	for expression, want := range map[string]string{
 		"aborts('near', 2) < 10.0":            "no result",
@@ -88,7 +88,7 @@ func TestClaimsOverAborts(t *testing.T) {
 }
 
 // If the latencies of two of five repetitions are lower bounds, the median of all five is between 100 and 120 ms. A p99
-// needs more than 99 transactions.
+// requires at least 100 transactions.
 func TestClaimsOverRepetitions(t *testing.T) {
 	for expression, want := range map[string]string{
 		"p99('near', 2) > 99.0":  "holds",

@@ -34,13 +34,12 @@ type Finding struct {
 	Says       string `json:"says"`
 	// Expression is the expression of the claim.
 	Expression string `json:"expression,omitempty"`
-	// Measured has the measured values that the claim compared, as text.
+	// Measured is the text of the measured values that the claim compared.
 	Measured string `json:"measured"`
 	Holds    bool   `json:"holds"`
-	// Invalid has the reasons for which results that the claim used are Invalid. The claim may use these results because
-	// spec.allowInvalid lists the reasons.
+	// Invalid lists the reasons of the Invalid results that the claim used. spec.allowInvalid names each of these reasons.
 	Invalid []string `json:"invalid,omitempty"`
-	// Error is the reason why the claim has no result, for example that a point could not run.
+	// Error is the reason why the claim has no result, for example because a point could not run.
 	Error string `json:"error,omitempty"`
 }
 
@@ -99,8 +98,8 @@ func cut(text string) string {
 	return strings.ToValidUTF8(text[:longestText-len("...")], "") + "..."
 }
 
-// claims reports claims that do not compile or exceed the limits. It also reports claims with a system, parameter or
-// value that the experiment does not have.
+// claims reports claims that do not compile, exceed the limits, or refer to a system, parameter or value that the
+// experiment does not have.
 func (x *expansion) claims(ctx context.Context) {
 	b := dryBoard(x.Experiment)
 	try := func(field, id, text string, claim bool) {
@@ -110,7 +109,7 @@ func (x *expansion) claims(ctx context.Context) {
 		if err := b.check(ctx, text, claim); err != nil {
 			x.problem(field, "", "claim %s: %s", id, cut(err.Error()))
 		}
-		// Report only the claim that exceeds the limit, and not the claims after it.
+		// Report only the claim that first exceeds the limit, not the claims after it.
 		if x.steps += b.steps; x.steps > mostStepsTogether && x.steps-b.steps <= mostStepsTogether {
 			x.problem(field, "", "claim %s: this claim and those before it may need %d steps; the limit for all claims together is %d: move some to another Experiment",
 				id, x.steps, mostStepsTogether)
@@ -128,20 +127,20 @@ func (x *expansion) claims(ctx context.Context) {
 	}
 }
 
-// board implements the functions that claims call. Without results every figure is 1. This suffices to find claims that
-// refer to something that the experiment does not have.
+// board implements the functions that claims call. If there are no results, every figure is 1. This suffices to find
+// claims that refer to something that the experiment does not have.
 type board struct {
 	*Experiment
 	results *Results
-	// wrong is the first failed lookup. It is stored here because CEL drops the error of an operand that does not affect
-	// the value of the expression.
+	// wrong is the first failed lookup. It is stored here because CEL discards the error of an operand that does not
+	// affect the value of the expression.
 	wrong *lookupError
-	// unsound is the error of an Invalid result that the claim used although spec.allowInvalid does not permit it. counted
-	// has the reasons of Invalid results that the claim used with permission.
+	// unsound is the error for an Invalid result that the claim used although spec.allowInvalid does not permit it.
+	// counted lists the reasons of the Invalid results that the claim was allowed to use.
 	unsound error
 	counted []string
-	// view selects the substitutes for latencies of which only a lower bound is known. bounds is the number of these
-	// latencies so far. bound is the largest of their bounds, in microseconds.
+	// view selects the substitutes for latencies of which only a lower bound is known. bounds is the number of such
+	// latencies that the evaluation has encountered. bound is the largest of their lower bounds, in microseconds.
 	view   view
 	bounds int
 	bound  int64
@@ -164,7 +163,7 @@ func (b *board) note(err error) {
 	}
 }
 
-// compile parses and checks an expression, and computes the maximum cost of its evaluation.
+// compile parses and checks an expression, and computes an upper bound on the cost of its evaluation.
 func (b *board) compile(text string) (*cel.Ast, error) {
 	b.steps = 0
 	if b.env == nil {
@@ -191,7 +190,7 @@ func (b *board) compile(text string) (*cel.Ast, error) {
 	return compiled, err
 }
 
-// explain rephrases CEL's errors as line, column and message. An unknown name is usually a misspelled function, so
+// explain rewrites CEL's errors as line, column and message. An unknown name is usually a misspelled function, so
 // explain suggests the function with the most similar name.
 func explain(issues *cel.Issues) string {
 	var parts []string
@@ -220,8 +219,8 @@ func (b *board) check(ctx context.Context, text string, claim bool) error {
 	if err := b.checkLiterals(compiled); err != nil {
 		return err
 	}
-	// Without results every figure is 1, so most errors of the evaluation do not depend on the claim alone. Return only
-	// failed lookups and indexes out of bounds, because they would also occur with results.
+	// Without results every figure is 1, so most evaluation errors say nothing about the claim itself. Return only failed
+	// lookups and indexes out of bounds, because they would also occur with results.
 	if _, _, err = b.run(ctx, compiled); b.wrong != nil {
 		return b.wrong
 	}
@@ -247,8 +246,8 @@ func (b *board) checkLiterals(compiled *cel.Ast) (wrong error) {
 	return wrong
 }
 
-// CallCost implements interpreter.ActualCostEstimator. Geobench's functions visit all points and all elements of their
-// list arguments.
+// CallCost implements interpreter.ActualCostEstimator. The cost of Geobench's functions is that of visiting all points
+// and all elements of their list arguments.
 func (b *board) CallCost(name, _ string, args []ref.Val, _ ref.Val) *uint64 {
 	if functionNamed(name) == nil {
 		return nil // use CEL's estimate
@@ -265,13 +264,13 @@ func (b *board) CallCost(name, _ string, args []ref.Val, _ ref.Val) *uint64 {
 // interruptEvery is the number of loop iterations between two checks of the context.
 const interruptEvery = 64
 
-// options returns the options of CEL programs. compile already limits the cost of an expression; the cost limit here
-// guards against errors in that computation.
+// options returns the options of CEL programs. compile already limits the cost of an expression; the limit here is a
+// second line of defense, in case compile underestimates the cost.
 func (b *board) options() []cel.ProgramOption {
 	return []cel.ProgramOption{cel.CostTracking(b), cel.CostLimit(4 * mostSteps), cel.InterruptCheckFrequency(interruptEvery)}
 }
 
-// evaluate returns the value of an expression, and a text with both operands of each of its comparisons.
+// evaluate returns the value of an expression, and a text that shows both operands of each comparison in it.
 func (b *board) evaluate(ctx context.Context, text string) (ref.Val, string, error) {
 	compiled, err := b.compile(text)
 	if err != nil {
@@ -355,7 +354,7 @@ func (b *board) parameter(name string) (int, error) {
 	return 0, lookupf("the experiment does not sweep %s%s", name, nearest(name, names))
 }
 
-// value returns the text of the swept value of a parameter that equals v.
+// value returns the text of the parameter's swept value that equals v.
 func (b *board) value(parameter int, v any) (string, error) {
 	text := fmt.Sprint(v)
 	p := b.Parameters[parameter]
@@ -369,9 +368,9 @@ func (b *board) value(parameter int, v any) (string, error) {
 	return "", lookupf("%s does not take the value %s: its values are %s", p.Name, text, listed(known))
 }
 
-// where parses the argument of a claim that fixes parameters. The argument is a single value if the experiment has one
-// parameter, or a map from names to values. The result has, for each parameter, the text of its value, or "" if the
-// argument does not fix it.
+// where parses the argument with which a claim fixes parameters. It is a single value if the experiment has one
+// parameter, or else a map from names to values. The result contains, for each parameter, the text of its value, or ""
+// if the parameter is not fixed.
 func (b *board) where(at any) ([]string, error) {
 	fixed := make([]string, len(b.Parameters))
 	m, isMap := at.(map[string]any)
@@ -405,7 +404,7 @@ func exampleName(ps []Parameter) string {
 	return ps[0].Name
 }
 
-// points returns the points of a system that have the fixed values, in sweep order.
+// points returns the points of a system that match the fixed values, in sweep order.
 func (b *board) points(system string, fixed []string) []*Point {
 	var out []*Point
 	for _, p := range b.Points {
@@ -428,9 +427,9 @@ type query struct {
 	at     any
 	// width requests the half-width of the confidence interval in place of the figure.
 	width bool
-	// figure is the kind of the metric if an engine declares the metric, and 0 otherwise. Engines may lack the metric.
+	// figure is the kind of the metric if engines declare the metric, and 0 otherwise. An engine may lack the metric.
 	figure protocol.Kind
-	// reason is the abort reason that the metric counts; nil if it counts none.
+	// reason is the abort reason that the metric counts; nil for other metrics.
 	reason *string
 }
 
@@ -476,8 +475,8 @@ func (b *board) series(q query) ([]float64, error) {
 			out = append(out, 1)
 			continue
 		}
-		// Check soundness before the figure. An Invalid result may lack the figure, and then its verdict is the more useful
-		// error.
+		// Check soundness before the figure. If an Invalid result lacks the figure, the error about the result is more
+		// useful.
 		if err := b.sound(p); err != nil {
 			return nil, err
 		}
@@ -491,7 +490,7 @@ func (b *board) series(q query) ([]float64, error) {
 			return nil, err
 		}
 		if q.width {
-			// If a latency is only a lower bound, its confidence interval is unknown in every view.
+			// If a latency is known only as a lower bound, its confidence interval is unknown in every view.
 			if len(p.Runs) < 2 || math.IsInf(f.Median, 1) || b.view != infinite {
 				return nil, fmt.Errorf("the confidence interval of %s of %s is not known: it takes two repetitions or more, and latencies that were observed (spec.repetitions)", q.metric.name, p.Label)
 			}
@@ -525,8 +524,8 @@ func (b *board) one(q query) (float64, error) {
 	return all[0], nil
 }
 
-// notOne returns the part of an error message that says which parameters match several points, although a function
-// needs a single point.
+// notOne returns the end of an error message for a function that requires a single point: the fixed parameters, and the
+// number of points that match.
 func (b *board) notOne(at any, points int) string {
 	if at == nil {
 		return fmt.Sprintf(" is %d points, not one", points)
@@ -602,7 +601,7 @@ func show(v ref.Val) string {
 	return fmt.Sprint(v.Value())
 }
 
-// FormatNumber formats a figure as an integer from 1000 on, and with four significant digits or fewer below.
+// FormatNumber formats a figure with at most four significant digits if it is below 1000, and as an integer otherwise.
 func FormatNumber(v float64) string {
 	switch a := math.Abs(v); {
 	case math.IsNaN(v):
@@ -620,7 +619,7 @@ func FormatNumber(v float64) string {
 
 // language returns the claim language for this experiment.
 func (b *board) language() (*cel.Env, error) {
-	// Exclude CEL's function bytes, which converts text to bytes: it has the name of one of Geobench's metrics.
+	// Exclude CEL's function bytes, which converts text to bytes, because one of Geobench's metrics has the same name.
 	options := []cel.EnvOption{
 		cel.StdLib(cel.StdLibSubset(env.NewLibrarySubset().AddExcludedFunctions(env.NewFunction("bytes")))),
 		cel.Variable("systems", cel.ListType(cel.StringType)),

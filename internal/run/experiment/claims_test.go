@@ -11,8 +11,7 @@ import (
 )
 
 func TestClaims(t *testing.T) {
-	// With 2 and 4 clients, the throughput of near is 1000 and 2000 transactions/s, and the throughput of far is
-	// 500 and 2500.
+	// With 2 and 4 clients, near has a throughput of 1000 and 2000 transactions/s, and far of 500 and 2500.
 	figures := []float64{1000, 2000, 500, 2500}
 	tests := map[string]struct {
 		expression, measured, answer, shows string
@@ -60,8 +59,8 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// The figures of nodes are the same in whole documents and in the operator's extracts. Claims about nodes refer to a
-// single point of a sweep.
+// The figures of nodes are the same in complete documents and in the operator's extracts. A claim about nodes refers to
+// a single point of a sweep.
 func TestClaimsOfNodes(t *testing.T) {
 	for name, tc := range map[string]struct{ expression, answer, shows string }{
 		"one point":    {"ofNodes('operations', 'near', 4) == [2000.0, 4000.0]", "holds", "2000, 4000 == 2000, 4000"},
@@ -91,7 +90,7 @@ func TestClaimsOfNodes(t *testing.T) {
 	}
 }
 
-// If the pods of a database have different configurations at different points, the report states it.
+// If the pods of a database have different configurations at different points, the report says so.
 func TestConfigurationsOfPointsDiffer(t *testing.T) {
 	e := mustRead(t, small)
 	full := invented(e, 1000)
@@ -100,7 +99,7 @@ func TestConfigurationsOfPointsDiffer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// the last point of far has a different configuration
+		// The last point of far has a different configuration.
 		d.Manifests = &result.Manifests{ConfigMaps: map[string]string{"c": fmt.Sprint(i / 3)}}
 	}
 	for where, r := range map[string]*experiment.Results{"in this process": full, "by the operator": experimenttest.WithFiguresOnly(t, e, full)} {
@@ -111,7 +110,7 @@ func TestConfigurationsOfPointsDiffer(t *testing.T) {
 	}
 }
 
-// each calls change with the document of every run of an experiment.
+// each calls change for the documents of all runs of an experiment.
 func each(t *testing.T, e *experiment.Experiment, r *experiment.Results, change func(*result.Document)) {
 	t.Helper()
 	for _, run := range e.Runs() {
@@ -123,8 +122,8 @@ func each(t *testing.T, e *experiment.Experiment, r *experiment.Results, change 
 	}
 }
 
-// If some of the nodes' traffic, resource usage or work was not counted, a claim about it has no result. This holds for
-// whole documents and for the operator's extracts.
+// If part of the nodes' traffic, resource usage or work was not counted, a claim about it has no result. This is the
+// case with complete documents and with the operator's extracts.
 func TestClaimsOfWhatNobodyCounted(t *testing.T) {
 	restarted := func(d *result.Document) { d.Uncounted = []string{"a/0/0"} }
 	program := func(d *result.Document) {
@@ -161,8 +160,8 @@ func TestClaimsOfWhatNobodyCounted(t *testing.T) {
 	}
 }
 
-// If a fault ended together with the window, it is unknown whether the throughput recovered. So no claim about the
-// recovery has a result.
+// If a fault ended together with the window, it is unknown whether the throughput recovered. So claims about the
+// recovery have no result.
 func TestClaimsOfRecoveriesThatNobodySaw(t *testing.T) {
 	for _, expression := range []string{"recovery('near', 2) > 0.0", "recovery('near', 2) <= 1.0", "recoverySeconds('near', 2) > 5.0", "recoverySeconds('near', 2) < 5.0"} {
 		e := mustRead(t, withFault(t, claimed(t, expression)))
@@ -180,8 +179,9 @@ func TestClaimsOfRecoveriesThatNobodySaw(t *testing.T) {
 	}
 }
 
-// TestClaimsByType uses results in which half of the transactions have the type balance. Their latency in ms is a
-// thousandth of the throughput. The amalgamate transactions of region a take three times as long.
+// TestClaimsByType uses results in which half of the transactions have the type balance, with a latency in milliseconds
+// of a thousandth of the throughput. The transactions of type amalgamate are all in region a and take three times as
+// long.
 func TestClaimsByType(t *testing.T) {
 	figures := []float64{1000, 2000, 500, 2500}
 	tests := map[string]struct{ expression, answer, shows string }{
@@ -213,13 +213,13 @@ func TestClaimsByType(t *testing.T) {
 	}
 }
 
-// The number of aborted attempts by reason is the same in whole documents and in the operator's extracts.
+// The number of aborted attempts by reason is the same in complete documents and in the operator's extracts.
 func TestClaimsOfAbortReasons(t *testing.T) {
 	e := mustRead(t, replaced(t, "expression: \"min(tput('near')) > max(tput('far'))\"",
 		"expression: \"[['stale-footprint', 100.0 / 7.0], ['no-customer', 200.0 / 7.0], ['no-account', 0.0]].all(r, "+
 			"math.abs(abortedFor(string(r[0]), 'near', 2) - double(r[1])) < 0.1)\""))
 	full := experimenttest.WithTypes(t, e, invented(e, 1000, 2000))
-	// The abort reasons of the invented results belong to another engine and workload, so rename them.
+	// The invented results contain abort reasons of another engine and workload, so rename the reasons.
 	each(t, e, full, func(d *result.Document) {
 		for i := range d.Transactions {
 			aborted := d.Transactions[i].Attempts.Aborted
@@ -235,7 +235,7 @@ func TestClaimsOfAbortReasons(t *testing.T) {
 	}
 }
 
-// Claims about faults and counters have the same outcome with whole documents and with the operator's extracts.
+// Claims about faults and counters have the same outcome with complete documents and with the operator's extracts.
 func TestClaimsOfFaultsAndCounters(t *testing.T) {
 	for _, expression := range []string{
 		"outageSeconds('near', 2) == 0.5 && recoverySeconds('near', 2) == 2.0 && resilience('near', 2) == 0.25",

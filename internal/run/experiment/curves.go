@@ -12,17 +12,17 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// Curves has the values of one figure over the first parameter with several values, and all numbers and texts that a
+// Curves holds the values of one figure over the first parameter with several values, and all numbers and texts that a
 // plot shows.
 type Curves struct {
 	// Metric is the name of the figure in claims. Type is the transaction type, and Region is the region of the clients.
-	// An empty Type or Region stands for all.
+	// If Type or Region is empty, the curves cover all types or regions.
 	Metric, Type, Region string
-	// Title has the names of the experiment and the figure, and states whether the results are simulated. Unit is the unit
-	// of the figure.
+	// Title names the experiment and the figure, and states whether the results are simulated. Unit is the unit of the
+	// figure.
 	Title, Unit string
 	Axis        Axis
-	// Lines has one line for each combination of a system and values of the other parameters, in the order of
+	// Lines contains a line for each combination of a system and values of the other parameters, in the order of
 	// Experiment.Points. It includes lines without figures, so that a line has the same index in all Curves.
 	Lines []Line
 }
@@ -31,9 +31,10 @@ type Curves struct {
 type Axis struct {
 	// Parameter is the name of the parameter.
 	Parameter string
-	// At has the positions of the values on the axis, in manifest order. Durations are in milliseconds.
+	// At contains the positions of the values on the axis, in manifest order. Durations are in milliseconds.
 	At []float64
-	// Labels has the values as in the manifest, one for each position. It is empty if the values are plain numbers.
+	// Labels contains the values as written in the manifest, one for each position. It is empty if the values are plain
+	// numbers.
 	Labels []string
 	// Ordinal is set if the values are names, which have no distances from each other. Their positions are 0, 1, 2 and so
 	// on.
@@ -63,31 +64,31 @@ type Line struct {
 	Label string
 	// System is the index of the line's system in Experiment.Systems.
 	System int
-	// X and Y are the coordinates of the points. In Curves, Y has the medians over repetitions.
+	// X and Y are the coordinates of the points. In Curves, each Y is the median over the repetitions.
 	X, Y []float64
 	// HalfWidth is half the width of the 95% confidence interval of the mean at each point; nil if all are 0.
 	HalfWidth []float64
 	// LowerBound is set at each point whose Y is only a lower bound; nil if there is no such point.
 	LowerBound []bool
-	// Infinite has the values of X at which the figure is infinite and no lower bound is known (see Results.atLeast).
+	// Infinite lists the values of X at which the figure is infinite and no lower bound is known (see Results.atLeast).
 	Infinite []float64
 }
 
-// Reasons has the aborted attempts of each point by abort reason. A plot shows them as stacked bars.
+// Reasons holds the shares of aborted attempts at each point, by abort reason. A plot shows them as stacked bars.
 type Reasons struct {
 	// Title and Unit are defined as in Curves.
 	Title, Unit string
-	// Reasons has all abort reasons that occur, sorted.
+	// Reasons lists all abort reasons that occur, in alphabetical order.
 	Reasons []string
 	Points  []ReasonsPoint
 }
 
-// ReasonsPoint has the aborted attempts of one point.
+// ReasonsPoint holds the shares of aborted attempts at one point.
 type ReasonsPoint struct {
-	// System is the system of the point. Label has the point's parameter values.
+	// System is the system of the point. Label contains the point's parameter values.
 	System, Label string
-	// Percent is the share of aborted attempts in all attempts for each of Reasons.Reasons, as the median over
-	// repetitions.
+	// Percent contains, for each of Reasons.Reasons, the percentage of all attempts that were aborted for this reason, as
+	// the median over the repetitions.
 	Percent []float64
 }
 
@@ -97,7 +98,7 @@ type Timeline struct {
 	// Title is defined as in Curves. Unit and Axis label the Y and X axes.
 	Title, Unit, Axis string
 	Lines             []Line
-	// Faults has the faults of all points without duplicates.
+	// Faults contains the faults of all points without duplicates.
 	Faults []FaultSpan
 }
 
@@ -107,9 +108,9 @@ type FaultSpan struct {
 	From, To float64
 }
 
-// curved are the figures of Curves for all transactions. curvedOnWire are figures that only results with complete byte
-// counts have. curvedByType are the figures for each transaction type, and curvedByRegion for the clients of each
-// region.
+// curved are the figures of Curves for all transactions. curvedOnWire are figures that exist only in results with
+// complete byte counts. curvedByType are the figures for each transaction type, and curvedByRegion those for the
+// clients of each region.
 var (
 	curved         = metricsNamed("tput", "p50", "p90", "bytes", "cost")
 	curvedOnWire   = metricsNamed("wireBytes", "sentPerMinute", "sentCostPerHour")
@@ -117,9 +118,9 @@ var (
 	curvedByRegion = metricsNamed("p50", "p99")
 )
 
-// Curves returns the main figures over the sweep: for all transactions, and for each type and each region if the
-// results have several. It returns nil if no parameter has several values. It omits points that could not run; the
-// report lists them.
+// Curves returns the main figures over the sweep: for all transactions, and for each type and each region if there are
+// several. It returns nil if no parameter has several values. It omits points that could not run, because the report
+// lists them.
 func (e *Experiment) Curves(r *Results) (out []Curves) {
 	x := slices.IndexFunc(e.Parameters, func(p Parameter) bool { return len(p.Values) > 1 })
 	if x < 0 {
@@ -147,7 +148,7 @@ func (e *Experiment) Curves(r *Results) (out []Curves) {
 		}
 	}
 	types := e.typesRun(r)
-	// With a single type, the figures equal the figures of all transactions.
+	// With a single type, the curves by type would equal the curves of all transactions.
 	if len(types) < 2 {
 		return out
 	}
@@ -215,7 +216,7 @@ func (p *Parameter) axis() Axis {
 	return a
 }
 
-// lines returns the lines of a figure over parameter x. at has the positions of the parameter's values.
+// lines returns the lines of a figure over parameter x. at contains the positions of the parameter's values.
 func (e *Experiment) lines(r *Results, m *metric, of scope, x int, at []float64) []Line {
 	type sample struct {
 		x float64
@@ -270,8 +271,8 @@ func (e *Experiment) lines(r *Results, m *metric, of scope, x int, at []float64)
 	return lines
 }
 
-// Reasons returns the aborted attempts of each point by abort reason, or nil if no attempt was aborted. It omits points
-// that could not run.
+// Reasons returns the shares of aborted attempts at each point by abort reason, or nil if no attempt was aborted. It
+// omits points that could not run.
 func (e *Experiment) Reasons(r *Results) *Reasons {
 	out := &Reasons{Title: e.title("aborted attempts by reason", r), Unit: "% of all attempts"}
 	occur := map[string]bool{}
@@ -297,7 +298,7 @@ func (e *Experiment) Reasons(r *Results) *Reasons {
 			}
 			p.Percent = append(p.Percent, f.Median)
 		}
-		// A figure failed if a value is missing, which means that the point could not run.
+		// If a value is missing, the point could not run.
 		if len(p.Percent) == len(out.Reasons) {
 			out.Points = append(out.Points, p)
 		}
@@ -305,7 +306,7 @@ func (e *Experiment) Reasons(r *Results) *Reasons {
 	return out
 }
 
-// swept returns the values of the point's parameters, as in its label.
+// swept returns the values of the point's parameters in the form of its label.
 func (p *Point) swept() string { return strings.TrimSpace(strings.TrimPrefix(p.Label, p.System)) }
 
 // Timeline returns the throughput over time of the first repetition of each point. It returns nil if no run has a
@@ -349,7 +350,7 @@ func (e *Experiment) Timeline(r *Results) *Timeline {
 	return t
 }
 
-// smooth returns the throughput over the first window of a document. The value of each tenth of a second is the mean of
+// smooth returns the throughput of a document's first repetition. The value of each tenth of a second is the mean of
 // the five tenths around it. x is in seconds and y in transactions/s.
 func smooth(d *result.Document) (x, y []float64) {
 	var tenths []float64
@@ -358,7 +359,7 @@ func smooth(d *result.Document) (x, y []float64) {
 			break
 		}
 		for k := range 10 * t.Length() {
-			n := float64(t.Committed) / float64(10*t.Length()) // a long timeline has tenths of seconds only near faults
+			n := float64(t.Committed) / float64(10*t.Length()) // a long timeline has tenths of a second only near faults
 			if t.Tenths != nil {
 				n = float64(t.Tenths.Committed[k])
 			}

@@ -1,8 +1,8 @@
 // Package experiment expands an Experiment into runs and evaluates its claims.
 //
-// The product of databases, swept values and repetitions yields points. Each point is a pair of manifests, which is
-// validated like hand-written manifests. Results collects the documents of the runs: package play adds them in this
-// process, and the operator adds them on a cluster.
+// The points of an experiment are all combinations of databases and swept values. Each point has one run for each
+// repetition. A run is a pair of manifests, which is validated like hand-written manifests. Results collects the
+// documents of the runs: package play adds them in this process, and the operator adds them on a cluster.
 //
 // The package computes medians over repetitions, evaluates the claims with these medians, and selects the data for
 // plots, which package plot draws. For users, see docs/experiments.md.
@@ -30,7 +30,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload/catalog"
 )
 
-// MaxPoints is the maximum of the product of databases, swept values and repetitions of an experiment.
+// MaxPoints is the maximum number of runs of an experiment: databases times swept values times repetitions.
 const MaxPoints = 10_000
 
 // Experiment is an expanded Experiment: all its points are valid, and all its claims have been compiled.
@@ -42,9 +42,9 @@ type Experiment struct {
 	Parameters []Parameter
 	// Points are ordered by system, then by the values of the parameters; the last parameter varies fastest.
 	Points []*Point
-	// Searches has the searches for the rates of points, in the order of the points. It is empty without spec.search.
+	// Searches are the searches for the rates of points, in the order of the points. It is empty without spec.search.
 	Searches []*Search
-	// Claims has the claims of the experiment, in manifest order.
+	// Claims are the claims of the experiment, in manifest order.
 	Claims []v1alpha1.Claim
 	// MostRuns is the maximum number of runs, including the runs that searches will create.
 	MostRuns int
@@ -63,15 +63,15 @@ type Parameter struct {
 	with []v1alpha1.SweepCompanion
 }
 
-// change is a field that has a different value for each value of a parameter.
+// change is a field that takes a different value for each value of a parameter.
 type change struct {
 	field  string // field of the Experiment that declares the change
 	path   string
 	values []v1alpha1.SweepValue
 }
 
-// changes returns the fields that change with p, the i-th parameter of an experiment. The first one is the parameter's
-// own field.
+// changes returns the fields that change with p, which is parameter i of the experiment. The first of them is the
+// parameter's own field.
 func (p *Parameter) changes(i int) []change {
 	field := fmt.Sprintf("spec.sweep[%d]", i)
 	list := []change{{field, p.Path, p.Values}}
@@ -94,21 +94,21 @@ func (c *change) set(database, run map[string]any, n int) error {
 	return manifest.Set(kind, object, path, value)
 }
 
-// Point is a database with one combination of parameter values.
+// Point is a database with one combination of the parameters' values.
 type Point struct {
 	System string
 	// Values are the values of Experiment.Parameters, in the same order.
 	Values []v1alpha1.SweepValue
 	// Label is the system followed by name=value pairs, for display.
 	Label string
-	// Runs are the repetitions of the point. With a search, Runs is empty until the search has found the rate.
+	// Runs are the repetitions of the point. With a search, Runs stays empty until the search has found the peak rate.
 	Runs []*Run
 
-	// manifests has the manifests of one of the point's runs.
+	// manifests is one of the point's runs, whose manifests represent the point.
 	manifests *Run
-	// prober creates the runs of the point, at a rate of share percent of the peak. The search of the prober peak finds
-	// this peak. peak equals prober, except for a point that uses the peak of another point. missing is the reason why
-	// there are no runs.
+	// With a search, prober creates the runs of the point, at a rate of share percent of the peak. peak is the prober
+	// whose search finds this peak. It equals prober, unless the point uses the peak of another point. missing is the
+	// reason why there are no runs.
 	prober  *prober
 	peak    *prober
 	share   int32
@@ -148,7 +148,7 @@ func New(ctx context.Context, b *manifest.Bundle, object *v1alpha1.Experiment, a
 		if err := ctx.Err(); err != nil {
 			return nil, context.Cause(ctx)
 		}
-		// Each step relies on the results of the steps before it.
+		// Each step relies on the results of the previous steps.
 		if len(x.problems) > 0 {
 			return nil, x.problems
 		}
@@ -156,21 +156,21 @@ func New(ctx context.Context, b *manifest.Bundle, object *v1alpha1.Experiment, a
 	return e.With(NewResults("")), nil
 }
 
-// expansion is an experiment during its expansion. The expansion stops after the first step that finds a problem.
+// expansion is an experiment that is being expanded. The expansion stops after the first step that finds a problem.
 type expansion struct {
 	*Experiment
 	bundle    *manifest.Bundle
 	abilities check.Abilities
 	databases []template
 	problems  manifest.Problems
-	// shared maps the SHA-256 of each database with its network to a run, so that runs with equal databases share the
-	// database object. There may be thousands of points, and most of their memory consists of databases.
+	// shared maps the SHA-256 of each database with its network to a run, so that runs with equal databases share one
+	// database object. There may be thousands of points, and databases make up most of their memory.
 	shared sync.Map
 	// rates caches the candidate rates of searches, by minimum rate.
 	rates sync.Map
 	// steps is the maximum number of steps of the claims checked so far.
 	steps uint64
-	// taken has the names of all runs. naming guards it, because searches create and name runs concurrently.
+	// taken contains the names of all runs. naming guards it, because searches create and name runs concurrently.
 	naming sync.Mutex
 	taken  map[string]bool
 }
@@ -183,7 +183,7 @@ type template struct {
 	text  []byte // JSON of the whole GeoDatabase
 }
 
-// ended reports whether the expansion was canceled.
+// ended reports whether ctx is done, so that the expansion must stop.
 func (x *expansion) ended(ctx context.Context) bool { return ctx.Err() != nil }
 
 func (x *expansion) problem(field, value, format string, args ...any) {
@@ -360,8 +360,8 @@ func (x *expansion) expand(ctx context.Context) {
 }
 
 // searches creates the searches of the points, and adds the share of the peak as a parameter. Points that differ only
-// in the parameters of sharedBy share a search. This is the search of the first of these points, where all shared
-// parameters have their first values.
+// in parameters of sharedBy share a search. The first of these points provides the prober: there, all shared parameters
+// have their first values.
 func (x *expansion) searches() {
 	shared := x.object.Spec.Search.SharedBy
 	first := map[string]*prober{}
@@ -386,7 +386,8 @@ func (x *expansion) searches() {
 	x.Parameters = append(x.Parameters, share)
 }
 
-// blame turns a problem of a point into a problem of the experiment, which refers to a swept value or to the template.
+// blame turns a problem of a point into a problem of the experiment. The new problem refers to a swept value or to the
+// template.
 func (x *expansion) blame(p manifest.Problem, database int, indices []int) {
 	inDatabase := strings.HasPrefix(p.Object, "GeoDatabase ")
 	prefix, template := "", "spec.run."
@@ -410,8 +411,8 @@ func (x *expansion) blame(p manifest.Problem, database int, indices []int) {
 	}
 	p.Field = template + p.Field
 	if len(indices) > 0 {
-		// Report only one point with this problem. If other points have it for a different reason, those reports follow once
-		// this problem is fixed.
+		// Report only one point for each field. If other points fail for a different reason, the next validation reports
+		// them.
 		for _, q := range x.problems {
 			if q.Field == p.Field {
 				return
@@ -430,8 +431,8 @@ func (x *expansion) label(database int, indices []int) string {
 	return strings.Join(parts, " ")
 }
 
-// point creates and validates a point. With a search, it creates one point for each share of the peak. For a wrong path
-// it returns an error and the field of the Experiment with the path.
+// point creates and validates a point. With a search, it creates one point for each share of the peak. If a path is
+// wrong, it returns an error and the field of the Experiment that contains the path.
 func (x *expansion) point(run []byte, database int, indices []int) ([]*Point, manifest.Problems, string, error) {
 	t := x.databases[database]
 	point := &Point{System: t.name, Label: x.label(database, indices)}
@@ -461,7 +462,7 @@ func (x *expansion) point(run []byte, database int, indices []int) ([]*Point, ma
 		if x.object.Spec.Repetitions > 1 {
 			made.Label += fmt.Sprintf(" (repetition %d of %d)", k+1, x.object.Spec.Repetitions)
 		}
-		// Repetitions differ only in their seeds, so one full validation covers all of them.
+		// Repetitions differ only in their seeds, so a full validation of one repetition suffices.
 		if problems := x.validate(made, db, r, k == 0); len(problems) > 0 {
 			return nil, problems, "", nil
 		}
@@ -510,8 +511,7 @@ func (x *expansion) searched(point *Point, db, run map[string]any, seed int64) (
 }
 
 // validate reads the two manifests of a run and checks them like `geobench validate`. With full it also follows
-// references and plans the workload, which takes milliseconds. Repetitions differ only in their seeds, so only the
-// first repetition needs full.
+// references and plans the workload, which takes milliseconds.
 func (x *expansion) validate(made *Run, db, run map[string]any, full bool) manifest.Problems {
 	var docs []manifest.Document
 	for _, o := range []map[string]any{db, run} {
@@ -570,10 +570,10 @@ const (
 
 // runName returns a name for a run, derived from its experiment and its complete configuration.
 //
-// Searches create their runs as results arrive. If two of these runs had the same name, the run created first would
-// keep the name, and a restarted operator could confuse them. So runs of searches have twelve digits, which makes
-// collisions practically impossible. The name of the experiment is truncated to make room for the digits. The hash
-// therefore includes the full name.
+// Searches create their runs as results arrive. On a name collision, the run created first keeps the name, so a
+// restarted operator could confuse the two runs. Names of searches' runs therefore have twelve digits, which makes
+// collisions practically impossible. The name of the experiment is truncated to make room for them, so the hash
+// includes the full name.
 func (x *expansion) runName(hash string) string {
 	if x.object.Spec.Search == nil {
 		return x.Name + "-" + hash[:8]
@@ -591,12 +591,12 @@ func (x *expansion) names(_ context.Context) {
 }
 
 // name renames a run if another run already has its name: with eight digits, collisions among thousands of runs are
-// possible. Two runs of searches have the same name only if they are equal, and then they are interchangeable.
+// possible. Two runs of searches share a name only if they are equal, and equal runs are interchangeable.
 func (x *expansion) name(run *Run) {
 	x.naming.Lock()
 	defer x.naming.Unlock()
 	for hash := run.hash; x.taken[run.Run.Name]; {
-		// Hash the hash again instead of appending a counter, so that the new name depends only on the run and the runs
+		// Hash the hash again instead of appending a counter, so that the new name depends only on this run and the runs
 		// before it.
 		sum := sha256.Sum256([]byte(hash))
 		hash = hex.EncodeToString(sum[:])

@@ -74,12 +74,12 @@ spec: {engine: {name: calvin}, regions: [{name: us-west-2}, {name: ap-northeast-
 	}
 }
 
-// searched returns Small with an open loop that starts at 50/s, and with this search for its rate.
+// searched returns Small with an open loop that starts at 50/s, and with the given search for the rate.
 func searched(t *testing.T, search string) string {
 	return replaced(t, "clientsPerRegion: 2,", "arrival: Poisson, ratePerSecond: 50,", sweepLine, "- {path: spec.workload.smallbank.hotPercent, values: [0]}\n  search: "+search)
 }
 
-// MostRuns counts all probes that searches may need, whereas Runs returns only one probe for each search at the start.
+// MostRuns counts all probes that searches may need, whereas Runs initially returns only one probe for each search.
 func TestMostRunsOfSearches(t *testing.T) {
 	e := mustRead(t, searched(t, "{maxRatePerSecond: 100, maxProbes: 7, peakPercents: [75, 100]}"))
 	if e.MostRuns != 2*(7+2) || len(e.Runs()) != 2 {
@@ -88,7 +88,7 @@ func TestMostRunsOfSearches(t *testing.T) {
 }
 
 // TestSharedPeaks: with sharedBy, the points with 50% hot rows run at shares of the peak that was found with 0% hot
-// rows. This peak differs from the peak with 50% hot rows.
+// rows, although their own peak is different.
 func TestSharedPeaks(t *testing.T) {
 	ended := func(run *experiment.Run) (experiment.Ended, bool, error) {
 		most := int64(100)
@@ -304,7 +304,7 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// judge returns the finding of the experiment's only claim.
+// judge returns the finding for the only claim of the experiment.
 func judge(t *testing.T, e *experiment.Experiment, r *experiment.Results) experiment.Finding {
 	t.Helper()
 	all := e.Judge(t.Context(), r)
@@ -319,8 +319,8 @@ func table(title, value string) string {
 	return fmt.Sprintf("  tables: [{name: t, title: side by side, columns: [{title: %q, value: %q}]}]\n", title, value)
 }
 
-// endless returns a table, to append to small, whose evaluation would keep the operator busy if the steps were not
-// limited.
+// endless returns a table, to append to small, whose evaluation would keep the operator busy if there were no limit on
+// the steps.
 func endless() string {
 	loop := "1 == 1"
 	for i := range 3 {
@@ -333,7 +333,7 @@ func endless() string {
 	return text
 }
 
-// TestTables: a table has a row for each database. For a cell without a value, the table states the reason.
+// TestTables: a table has a row for each database. If a cell has no value, the table states the reason.
 func TestTables(t *testing.T) {
 	for name, tc := range map[string]struct {
 		value, near, far, missing string
@@ -367,8 +367,8 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// A figure of faults has no value if a run has no fault or if a fault was not measured. An infinite value could make a
-// claim true, and so could 0.
+// A figure of faults has no value if a run has no fault or a fault was not measured. Otherwise an infinite value or a 0
+// could make a claim true.
 func TestFaultFiguresNeedAFault(t *testing.T) {
 	for _, figure := range []string{"resilience", "recovery", "recoverySeconds", "detectSeconds", "outageSeconds", "faultTput", "fullStrengthSeconds"} {
 		none := "figure " + figure + " is of faults, and near clientsPerRegion=2 has none: add spec.faults to the run, or leave the point out of the claim"
@@ -378,7 +378,7 @@ func TestFaultFiguresNeedAFault(t *testing.T) {
 				t.Errorf("%s of an experiment without faults: %v, want %q", expression, err, none)
 			}
 		}
-		// The results of a run may lack faults although its manifest declares them.
+		// The result of a run may lack faults although the run's manifest declares them.
 		e := mustRead(t, withFault(t, claimed(t, figure+"('near', 2) > 1.0")))
 		for want, faults := range map[string][]result.Fault{
 			none: nil,
@@ -397,7 +397,7 @@ func TestFaultFiguresNeedAFault(t *testing.T) {
 	}
 }
 
-// claimed returns the small experiment with this expression as its claim. withFault adds a fault to the runs of an
+// claimed returns the small experiment with expression as its claim. withFault adds a fault to the runs of an
 // experiment.
 func claimed(t *testing.T, expression string) string {
 	return replaced(t, "expression: \"min(tput('near')) > max(tput('far'))\"", fmt.Sprintf("expression: %q", expression))
@@ -412,8 +412,7 @@ func withFault(t *testing.T, text string) string {
 	return strings.Replace(text, before, fault+before, 1)
 }
 
-// TestReportsByType: the points of a report have figures for each transaction type that occurred, if there are several
-// types.
+// TestReportsByType: if several transaction types occurred, the points of a report have figures for each type.
 func TestReportsByType(t *testing.T) {
 	e := mustRead(t, small)
 	report := experiment.NewReport(t.Context(), []*experiment.Experiment{e}, experimenttest.WithTypes(t, e, invented(e, 1000, 2000, 0, 2500)))
@@ -465,7 +464,7 @@ func TestNothingCommittedIsNoLatency(t *testing.T) {
 	}
 }
 
-// TestShippedExperiments expands every experiment in the repository's folder experiments.
+// TestShippedExperiments expands every experiment in the folder experiments of the repository.
 func TestShippedExperiments(t *testing.T) {
 	entries, err := os.ReadDir("../../../experiments")
 	if err != nil {
@@ -496,7 +495,7 @@ func TestShippedExperiments(t *testing.T) {
 	}
 }
 
-// TestRunsThatAreEqual: two notations of the same swept value yield equal runs, which still need distinct names.
+// TestRunsThatAreEqual: two notations of the same swept value yield equal runs, but the runs must have distinct names.
 func TestRunsThatAreEqual(t *testing.T) {
 	e := mustRead(t, replaced(t, sweepLine, "- {path: spec.load.duration, values: [60s, 1m]}"))
 	seen := map[string]bool{}
@@ -541,8 +540,8 @@ func TestFigures(t *testing.T) {
 	}
 }
 
-// An object that an experiment refers to may be applied later, so the problem of a missing object is marked NotFound.
-// No other problem has this mark.
+// An object to which an experiment refers may be applied later, so a missing object is reported as NotFound. No other
+// problem is.
 func TestReferencesThatMayCome(t *testing.T) {
 	for name, tc := range map[string]struct {
 		text string

@@ -9,8 +9,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// counterNamed returns the metric of an engine's counter, summed over all nodes. Callers must check that the results
-// have the counter.
+// counterNamed returns a metric for an engine's counter, summed over all nodes. Callers must check that the results
+// contain the counter.
 func counterNamed(name string) *metric {
 	return &metric{name: name, title: name, of: func(d *result.Document) float64 {
 		sum := int64(0)
@@ -21,8 +21,8 @@ func counterNamed(name string) *metric {
 	}}
 }
 
-// gaugeNamed returns the metric of an engine's gauge at the end of a run. The metric is the maximum over all nodes,
-// because a sum of log positions or terms is meaningless. Callers must check that the results have the gauge.
+// gaugeNamed returns a metric for an engine's gauge at the end of a run. The metric is the maximum over all nodes,
+// because a sum of log positions or terms is meaningless. Callers must check that the results contain the gauge.
 func gaugeNamed(name string) *metric {
 	return &metric{name: name, title: name + " at the end", of: func(d *result.Document) float64 {
 		most := math.NaN()
@@ -37,7 +37,7 @@ func gaugeNamed(name string) *metric {
 }
 
 // declares returns an error if the point's engine is a Geobench engine that does not declare a figure of this name and
-// kind. It accepts any figure of other databases.
+// kind. For other databases it accepts any name.
 func (p *Point) declares(name string, kind protocol.Kind) error {
 	if p.manifests == nil || p.manifests.Database == nil {
 		return nil
@@ -62,8 +62,8 @@ func (p *Point) declares(name string, kind protocol.Kind) error {
 	return nil
 }
 
-// reports returns an error if the results of a point lack a figure of this name and kind. A counter must also cover the
-// complete activity of each node.
+// reports returns an error if the results of a point lack a figure of this name and kind. For a counter, the results
+// must also cover the complete activity of each node.
 func (r *Results) reports(p *Point, name string, kind protocol.Kind) error {
 	for _, run := range p.Runs {
 		d, err := r.Document(run)

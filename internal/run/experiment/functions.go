@@ -36,7 +36,7 @@ func (f *function) declare(b *board) cel.EnvOption {
 	for _, o := range f.overloads {
 		options = append(options, cel.Overload(o.id, o.args, o.result, cel.FunctionBinding(func(args ...ref.Val) ref.Val {
 			v, err := o.call(b, args)
-			// Comparisons with NaN are false, so the claim would appear to be refuted. Return an error instead.
+			// Comparisons with NaN are false, so the claim would seem to be refuted. Return an error instead.
 			if err == nil && (undefined(v) || slices.ContainsFunc(args, func(a ref.Val) bool { return undefined(a.Value()) })) {
 				err = fmt.Errorf("%s has no value: nothing is divided by nothing, or an infinite latency by another", f.name)
 			}
@@ -87,10 +87,9 @@ func functionNamed(name string) *function {
 	return nil
 }
 
-// figureFunctions returns the functions for figures. Each metric has a function over all regions (tput). If the results
-// allow it, the metric also has functions for a region (tputIn), for a transaction type (tputOf), and for both
-// (tputOfIn). The remaining functions are series, seriesOf, ci, ciOf, counter, gauge, abortedFor, realised, configured
-// and values.
+// figureFunctions returns the functions for figures. Each metric has a function over all regions (tput). Depending on
+// the metric, there are also functions for a region (tputIn), for a transaction type (tputOf), and for both (tputOfIn).
+// The remaining functions are series, seriesOf, ci, ciOf, counter, gauge, abortedFor, realised, configured and values.
 func figureFunctions() []function {
 	var out []function
 	for i := range metrics {
@@ -153,8 +152,8 @@ func figureFunctions() []function {
 	return append(out, counter, gauge, aborted, values)
 }
 
-// askForSeries returns a function that yields a list: over the whole sweep or, with an additional argument, over the
-// points that the argument selects.
+// askForSeries returns a function that yields a list: over the whole sweep or, with one more argument, over the points
+// that this argument selects.
 func askForSeries(name string, ask func([]ref.Val) (query, error), args ...*cel.Type) function {
 	f := askFor(name, ask, args...)
 	f.overloads[1].result = numberList
@@ -163,8 +162,8 @@ func askForSeries(name string, ask func([]ref.Val) (query, error), args ...*cel.
 	return f
 }
 
-// askFor returns a function that yields a list over the whole sweep. With an additional argument, the function yields
-// the number at the point that the argument selects.
+// askFor returns a function that yields a list over the whole sweep. With one more argument, the function yields the
+// number at the point which this argument selects.
 func askFor(name string, ask func([]ref.Val) (query, error), args ...*cel.Type) function {
 	f := function{name: name, overloads: []overload{
 		{name + "_sweep", args, numberList, func(b *board, args []ref.Val) (any, error) {
@@ -231,7 +230,7 @@ func literal(e ast.Expr) (ref.Val, bool) {
 	return nil, false
 }
 
-// promiseFunctions returns the functions that state the guarantees of systems, such as the isolation level.
+// promiseFunctions returns the functions that return the guarantees of systems, such as the isolation level.
 func promiseFunctions() []function {
 	about := func(name string, of func(*plan.Plan) string) function {
 		f := function{name: name, overloads: []overload{{name + "_system", []*cel.Type{text}, text, func(b *board, args []ref.Val) (any, error) {
@@ -418,7 +417,7 @@ func lists(args []ref.Val) ([][]float64, error) {
 
 // scalability returns the scalability score of Dike (Qu et al., 4.4, equation 3) for each step from one cluster size to
 // the next. The score is 1 - |TPS2/N2 - TPS1/N1| / (TPS2/N2), where N1 < N2. It is 1 if the throughput per node is
-// constant, and has no lower bound. The unit of the sizes does not matter, because only their ratio affects the score.
+// constant; it has no lower bound. The unit of the sizes is irrelevant, because only their ratio affects the score.
 func scalability(throughputs, nodes []float64) ([]float64, error) {
 	if len(throughputs) != len(nodes) {
 		return nil, fmt.Errorf("scalability of %d throughputs and %d sizes: they must be of the same points", len(throughputs), len(nodes))

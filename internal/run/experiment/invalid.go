@@ -10,8 +10,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// allowable are the reasons that spec.allowInvalid can name. They are reasons of Invalid results, and of Failed results
-// with wrong or missing answers. A measurement with such a reason can still decide a claim.
+// allowable are the reasons that spec.allowInvalid can name: reasons of Invalid results, and of Failed results with
+// wrong or missing answers. Despite such a reason, a measurement may still decide a claim.
 var allowable = []string{
 	result.ReasonCheckFailed, result.ReasonUnanswered, result.ReasonClassMismatch, result.ReasonClocksApart, result.ReasonConnectionLost, result.ReasonDriverBound, result.ReasonFaultFailed,
 	result.ReasonFaultMistimed, result.ReasonLinkTooFast, result.ReasonLossDiffers, result.ReasonMeshChanged, result.ReasonNetworkEdited,
@@ -20,7 +20,7 @@ var allowable = []string{
 	result.ReasonStartMissed, result.ReasonTargetFailed, result.ReasonTooFewSamples, result.ReasonTooManyGaps, result.ReasonUndeclaredDisturbance, result.ReasonWorkerLost,
 }
 
-// never maps each of the remaining reasons to an explanation why no claim can use a result with this reason.
+// never explains, for each other reason, why no claim can use a result with this reason.
 var never = map[string]string{
 	result.ReasonCancelled:       "the run was ended before it had measured all",
 	result.ReasonEvidenceMissing: "it is not known what was measured",
@@ -53,8 +53,8 @@ func (x *expansion) allowed(context.Context) {
 	}
 }
 
-// invalid returns the reasons because of which a result counts only if the experiment allows them. It also returns the
-// first of these reasons that the experiment does not allow. Both are nil if the result counts anyway.
+// invalid returns the reasons for which a result counts only with the experiment's permission. It also returns the
+// first of these reasons that the experiment does not allow. Both are nil if the result needs no permission.
 func (e *Experiment) invalid(d *result.Document) (reasons []string, refused *result.Reason) {
 	if d.Verdict == v1alpha1.VerdictPassed {
 		return nil, nil
@@ -76,8 +76,8 @@ func (e *Experiment) invalid(d *result.Document) (reasons []string, refused *res
 	return reasons, refused
 }
 
-// sound returns an error for a point with a run that does not count. A claim or cell that uses the point then has no
-// result. It records the reasons of Invalid runs that count because of spec.allowInvalid.
+// sound returns an error if the result of one of the point's runs does not count. A claim or cell that uses the point
+// then has no result. sound also records the reasons of results that count only because of spec.allowInvalid.
 func (b *board) sound(p *Point) error {
 	for _, run := range p.Runs {
 		d, err := b.results.Document(run)
@@ -101,7 +101,7 @@ func (b *board) sound(p *Point) error {
 	return nil
 }
 
-// countsInvalid returns the note for a claim or column that uses Invalid results.
+// countsInvalid returns the note for a claim or column that uses results which count only because of spec.allowInvalid.
 func countsInvalid(reasons []string) string {
 	return "results that are Invalid or Failed count, as spec.allowInvalid says: " + strings.Join(reasons, ", ")
 }

@@ -25,7 +25,7 @@ type metric struct {
 	// has no such figure.
 	in    func(*result.Document, *result.Region) float64
 	typed func(*result.TypeFigures) float64
-	// ofFaults is set if the figure describes faults. A run without faults then has no value.
+	// ofFaults is set if the figure describes faults. The figure then has no value in a run without faults.
 	ofFaults bool
 }
 
@@ -57,9 +57,9 @@ func latency(name, title string, of func(*result.Latency) v1alpha1.Quantile) met
 		func(t *result.TypeFigures) float64 { return milliseconds(&t.LatencyMicroseconds, t.Committed) }, false}
 }
 
-// ofRegions returns the metric of a percentile averaged over regions. Each region has the same weight, whereas the
-// percentile over all clients is dominated by the region with the most commits. The mean is infinite if no client of
-// some region committed a transaction.
+// ofRegions returns a metric for a percentile averaged over regions. Each region has the same weight, whereas the
+// region with the most commits dominates the percentile over all clients. The mean is infinite if no client of some
+// region committed a transaction.
 func ofRegions(name, title string, of func(*result.Latency) v1alpha1.Quantile) metric {
 	return metric{name: name, title: title, unit: "ms", of: func(d *result.Document) float64 {
 		if len(d.Regions) == 0 {
@@ -77,7 +77,7 @@ func ofRegions(name, title string, of func(*result.Latency) v1alpha1.Quantile) m
 	}}
 }
 
-// ofTransactions returns a metric that is computed from transaction counts. Results have these counts for all
+// ofTransactions returns a metric that is computed from transaction counts. Results contain these counts for all
 // transactions, for each region and for each type.
 func ofTransactions(name, title, unit string, of func(*result.Counts) float64) metric {
 	return metric{name, title, unit,
@@ -107,7 +107,7 @@ func throughput(d *result.Document) float64 {
 	return rate(d, d.Summary.Committed+d.Summary.CarriedIn, d.Summary.ThroughputPerSecond)
 }
 
-// perSecond returns n/seconds, or 0 if no time was measured.
+// perSecond returns n/seconds, or 0 if seconds is 0.
 func perSecond(n int64, seconds float64) float64 {
 	if seconds == 0 {
 		return 0
@@ -118,8 +118,8 @@ func perSecond(n int64, seconds float64) float64 {
 // counted reports whether the traffic and the resource usage of all nodes were counted completely.
 func counted(d *result.Document) bool { return len(d.Nodes) > 0 && len(d.Uncounted) == 0 }
 
-// perTransaction returns the function of a metric per transaction. The metric is infinite if no transaction committed,
-// and NaN if the activity of a node was not counted completely.
+// perTransaction returns the function of a metric per transaction. The function returns infinity if no transaction
+// committed, and NaN if the activity of a node was not counted completely.
 func perTransaction(of func(*result.Summary) float64) func(*result.Document) float64 {
 	return func(d *result.Document) float64 {
 		switch {
@@ -132,8 +132,8 @@ func perTransaction(of func(*result.Summary) float64) func(*result.Document) flo
 	}
 }
 
-// onWire returns the function of a metric of bytes on the wire. The metric is infinite if no transaction committed, and
-// NaN if the bytes that clients and nodes sent were not counted.
+// onWire returns the function of a metric for bytes on the wire. The function returns infinity if no transaction
+// committed, and NaN if the bytes that clients and nodes sent were not counted.
 func onWire(of func(*result.Summary, *result.Wire) float64) func(*result.Document) float64 {
 	return func(d *result.Document) float64 {
 		switch {
@@ -156,42 +156,42 @@ func percent(c *result.Counts, n int64) float64 {
 	return float64(n) / float64(all) * 100
 }
 
-// timeouts and aborts are the names of the figures of transactions that timed out and that aborted.
+// timeouts and aborts name the figures for transactions that timed out and for transactions that aborted.
 const (
 	timeouts = "timeouts"
 	aborts   = "aborts"
 )
 
-// timedOut returns the largest possible share of transactions that time out: a transaction that was hung when the
-// window closed may time out later.
+// timedOut returns the largest possible share of transactions that time out: a transaction that hung when the window
+// closed may still time out.
 func timedOut(c *result.Counts, hung int64) float64 {
 	of := *c
 	of.Unknown += hung
 	return percent(&of, c.Timeouts+hung)
 }
 
-// aborted returns the largest possible share of aborted transactions. A transaction that was hung when the window
-// closed may abort later, for example if its client was backing off after an aborted attempt.
+// aborted returns the largest possible share of aborted transactions. A transaction that hung when the window closed
+// may still abort, for example if its client was backing off after an aborted attempt.
 func aborted(c *result.Counts, hung int64) float64 {
 	of := *c
 	of.Aborted += hung
 	return percent(&of, of.Aborted)
 }
 
-// ranged reports whether the figure is known only as a range if transactions were hung. In the view infinite, the
-// figure is the upper end of the range.
+// ranged reports whether the figure is known only as a range if transactions hung. In the view infinite, the figure is
+// the upper end of the range.
 func (m *metric) ranged() bool { return m.name == timeouts || m.name == aborts }
 
 // share reports whether the figure is a share of ended transactions. It has no value if no transaction ended.
 func (m *metric) share() bool { return m.unit == "%" }
 
-// failedBy returns the metric of the share of attempts that failed for a cause.
+// failedBy returns a metric for the share of attempts that failed for a cause.
 func failedBy(name, title string, cause txn.Cause) metric {
 	return ofAttempts(name, title, "%", func(c *result.Counts) float64 { return percent(c, c.Causes[cause.String()]) })
 }
 
-// ofFaults returns the metric of an availability figure of all clients during the worst fault of a run. pick returns
-// the worse of two values. Callers must first check the document with measuredFaults.
+// ofFaults returns a metric for an availability figure of all clients during the worst fault of a run. pick returns the
+// worse of two values. Callers must first check the document with measuredFaults.
 func ofFaults(name, title, unit string, pick func(a, b float64) float64, of func(*result.Availability) float64) metric {
 	return metric{name: name, title: title, unit: unit, ofFaults: true,
 		of: func(d *result.Document) float64 {
@@ -218,9 +218,9 @@ func ofFaults(name, title, unit string, pick func(a, b float64) float64, of func
 		}}
 }
 
-// ofWorstRegion returns two metrics of the worst fault of a run. The first is the worst value among the whole database
-// and its regions. The second, named ...OfAll, is the value of all regions together. A region for which counts returns
-// false is omitted, because its figure is within random variation.
+// ofWorstRegion returns two metrics for the worst fault of a run. The first is the worst value among the whole database
+// and its regions. The second, with the suffix OfAll, is the value of all regions together. A region for which counts
+// returns false is omitted, because its figure is within random variation.
 func ofWorstRegion(name, title, unit string, pick func(a, b float64) float64, counts func(*result.Availability) bool, of func(*result.Availability) float64) []metric {
 	all := ofFaults(name+"OfAll", title+", of all regions together", unit, pick, of)
 	worst := ofFaults(name, title+", where it is worst", unit, pick, of)
@@ -259,7 +259,7 @@ func withoutFaults(m *metric, label string) error {
 	return lookupf("figure %s is of faults, and %s has none: add spec.faults to the run, or leave the point out of the claim", m.name, label)
 }
 
-// orNever converts microseconds to seconds. nil, which stands for a recovery that never happened, becomes infinite.
+// orNever converts microseconds to seconds. It returns infinity for nil, which means that the recovery never happened.
 func orNever(us *int64) float64 {
 	if us == nil {
 		return math.Inf(1)
@@ -267,13 +267,13 @@ func orNever(us *int64) float64 {
 	return float64(*us) / 1e6
 }
 
-// metrics has the figures that claims can use.
+// metrics are the figures that claims can use.
 var metrics = slices.Concat(simpleMetrics, slices.Concat(faultMetrics...))
 
 func throughputDiffers(a *result.Availability) bool { return !a.WithinChance }
 
-// recoveryKnown reports whether the recovery figures count. They count if there is a TPPM, because the recovery has its
-// own significance test.
+// recoveryKnown reports whether the recovery figures count. They count if there is a TPPM, even if the figures are
+// otherwise within random variation, because the recovery has its own significance test.
 func recoveryKnown(a *result.Availability) bool { return a.TPPM != nil || !a.WithinChance }
 
 // faultMetrics are the figures of faults, each for the worst region and for all regions together.
@@ -419,7 +419,7 @@ func metricNames() []string {
 	return names
 }
 
-// typedNames returns the names of the figures that exist for each type of transaction.
+// typedNames returns the names of the figures that exist for each transaction type.
 func typedNames() []string {
 	var names []string
 	for i := range metrics {
@@ -490,7 +490,7 @@ func studentT(nu float64) float64 {
 	return math.Sqrt(nu * (1 - x) / x)
 }
 
-// noFigure returns an error that states why a document lacks a figure.
+// noFigure returns an error that explains why a document lacks a figure.
 func noFigure(m *metric, p *Point, d *result.Document) error {
 	if m.ofFaults {
 		for _, f := range d.Faults {
@@ -510,15 +510,15 @@ func noFigure(m *metric, p *Point, d *result.Document) error {
 	return fmt.Errorf("figure %s: the results of %s have none; summary.realised.shares and summary.wire list those there are", m.name, p.Label)
 }
 
-// abortedFor returns the metric of the share of attempts that were aborted for a reason; 0 if there were none.
+// abortedFor returns a metric for the share of attempts that were aborted for a reason; 0 if there were none.
 func abortedFor(reason string) *metric {
 	return &metric{name: "abortedFor", title: "attempts aborted for " + reason, unit: "%", of: func(d *result.Document) float64 {
 		return percent(&d.Summary.Attempts.Counts, d.AbortedAttempts()[reason])
 	}}
 }
 
-// shareNamed returns the metric of a share (in percent) or a mean of the mix. The value is either realised in the
-// results or configured in the manifest. It is NaN if the workload does not count this share.
+// shareNamed returns a metric for a share (in percent) or a mean of the mix: the realised value from the results, or
+// the configured value from the manifest. The metric is NaN if the workload does not count this share.
 func shareNamed(name, of string, configured bool) *metric {
 	title := "realised "
 	if configured {
@@ -545,13 +545,13 @@ func shareNamed(name, of string, configured bool) *metric {
 // scope selects the transactions of a figure by type and by region of the client. An empty field selects all.
 type scope struct{ typ, region string }
 
-// figure returns the figure of a point. A latency of which only a lower bound is known is infinite.
+// figure returns the figure of a point. It treats a latency of which only a lower bound is known as infinite.
 func (r *Results) figure(p *Point, m *metric, of scope) (figure, error) {
 	return r.figureAs(p, m, of, infinite, 0)
 }
 
-// figureAs returns the figure of a point in a view. bounds is the number of bounds that the evaluation encountered
-// before.
+// figureAs returns the figure of a point in a view. bounds is the number of bounds that the evaluation has already
+// encountered.
 func (r *Results) figureAs(p *Point, m *metric, of scope, as view, bounds int) (figure, error) {
 	// The search has not found the rate of this point, so there are no runs.
 	if len(p.Runs) == 0 {

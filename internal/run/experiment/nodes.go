@@ -14,8 +14,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// nodeFigure is a figure of each node of a database. Box plots of operations and dataBytes show how evenly data and
-// work are distributed over the nodes, which Dike calls schedulability (Qu et al., 4.4).
+// nodeFigure is a figure that each node of a database has. Box plots of operations and dataBytes show how evenly data
+// and work are distributed over the nodes, which Dike calls schedulability (Qu et al., 4.4).
 type nodeFigure struct {
 	name, title, unit string
 	of                func(*result.Node) int64
@@ -54,7 +54,7 @@ func (r *Results) ofNodes(p *Point, f *nodeFigure) ([]float64, error) {
 		if len(d.Nodes) == 0 {
 			return nil, fmt.Errorf("%s of nodes of %s: %s tells nothing of its nodes; engines of Geobench's own do", f.name, p.Label, d.Engine)
 		}
-		// If some activity was not counted, an accumulated figure would be too low.
+		// If some activity was not counted, an accumulated figure is too low.
 		if why := d.LeastFigures(); f.counted && why != "" {
 			return nil, fmt.Errorf("%s of nodes of %s: %s", f.name, p.Label, why)
 		}
@@ -118,23 +118,23 @@ func nodeFunctions() []function {
 
 const ofNodesName = "ofNodes"
 
-// Nodes has a node figure at each point, for box plots.
+// Nodes holds a node figure at each point, for box plots.
 type Nodes struct {
 	// Figure is the name of the figure in claims. Title and Unit are defined as in Curves.
 	Figure, Title, Unit string
 	Points              []NodesPoint
 }
 
-// NodesPoint has the figure of all nodes at one point.
+// NodesPoint holds the figures of all nodes at one point.
 type NodesPoint struct {
-	// System is the system of the point. Label has the point's parameter values.
+	// System is the system of the point. Label contains the point's parameter values.
 	System, Label string
-	// Values has the figure of each node, in node order, as the median over the repetitions.
+	// Values contains the figure of each node, in node order, as the median over the repetitions.
 	Values []float64
 }
 
 // Nodes returns the node figures that claims use. It omits points that could not run, and points whose database does
-// not report on its nodes.
+// not report figures of its nodes.
 func (e *Experiment) Nodes(r *Results) (out []Nodes) {
 	asked := e.askedOfNodes()
 	for i := range nodeFigures {
@@ -160,7 +160,7 @@ func (e *Experiment) askedOfNodes() map[string]bool {
 	b, asked := &board{Experiment: e}, map[string]bool{}
 	for i := range e.Claims {
 		for _, expression := range []string{e.Claims[i].Expression, e.Claims[i].Measured} {
-			// Most expressions do not use the function. This search avoids their compilation, which takes longer.
+			// Most expressions do not use the function. This search avoids compiling them, which takes longer.
 			if !strings.Contains(expression, ofNodesName) {
 				continue
 			}

@@ -54,8 +54,8 @@ func keys[V any](m map[string]V) []string {
 	return out
 }
 
-// nearest returns "; did you mean X? (there is ...)", without the suggestion if no known word is similar, and without
-// the list if no word is known.
+// nearest returns "; did you mean X? (there is ...)". It omits the suggestion if no known word is similar, and the list
+// if known is empty.
 func nearest(word string, known []string) string {
 	m := ""
 	// Truncate the word: the time of a comparison grows with the length of the word, which the author of a manifest

@@ -6,8 +6,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// During the first fault, which lasts a tenth of a second, the throughput of region b changes only within random
-// variation. The second fault takes b out of service for 50 s and is therefore the worst fault of the run.
+// During the first fault, which lasts a tenth of a second, the throughput of region b stays within random variation.
+// The second fault takes b out of service for 50 s, so it is the worst fault of the run.
 func TestClaimsOfOutagesAfterShortFaults(t *testing.T) {
 	for expression, want := range map[string]string{"outageSeconds('near', 2) < 0.1": "differs", "recovery('near', 2) > 0.99": "differs", "outageSeconds('near', 2) == 49.9": "holds"} {
 		e := mustRead(t, withFault(t, claimed(t, expression)))

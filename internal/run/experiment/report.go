@@ -23,30 +23,30 @@ import (
 // Kind is the kind of a Report document.
 const Kind = "ExperimentReport"
 
-// Report is the result of experiments: the findings of all claims, and the figures of every point. Equal results yield
-// an identical Report.
+// Report is the outcome of experiments: the findings of all claims, and the figures of every point. Equal results yield
+// identical Reports.
 type Report struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	Simulated  bool   `json:"simulated"`
-	// Version is the build that evaluated the claims. Machine is the machine on which runs in real time were played.
+	// Version is the build that evaluated the claims. Machine is the machine on which runs were played in real time.
 	Version string          `json:"version,omitempty"`
 	Machine *result.Machine `json:"machine,omitempty"`
-	// Place is where the runs were measured; empty for the process that wrote the report.
+	// Place is where the runs were measured; empty if they ran in the process that wrote the report.
 	Place string `json:"place,omitempty"`
-	// Claims has the findings of all claims of all experiments, in order.
+	// Claims are the findings of all claims of all experiments, in order.
 	Claims []Finding `json:"claims"`
 	// Wrong describes the runs that have no result document or that returned wrong answers.
 	Wrong []string `json:"wrong"`
 	// Doubtful describes the runs that did not pass for another reason, for example because no transaction committed.
 	Doubtful []string `json:"doubtful"`
-	// Invalid describes the runs that are Invalid for a reason that spec.allowInvalid does not name. No claim uses their
-	// results.
+	// Invalid describes the runs that are Invalid for a reason that spec.allowInvalid does not name. Claims cannot use
+	// their results.
 	Invalid     []string        `json:"invalid,omitempty"`
 	Experiments []PointsSummary `json:"experiments"`
 }
 
-// PointsSummary has the sweep of an experiment and the figures at its points.
+// PointsSummary holds the sweep of an experiment and the figures at its points.
 type PointsSummary struct {
 	Name       string      `json:"name"`
 	Systems    []string    `json:"systems"`
@@ -59,19 +59,19 @@ type PointsSummary struct {
 	Spec *v1alpha1.ExperimentSpec `json:"spec,omitempty"`
 }
 
-// PointData has the figures of a point by their names in claims, as medians over the repetitions. Each figure is in one
-// of Median, LowerBound and Infinite.
+// PointData holds the figures of a point by their names in claims, as medians over the repetitions. Each figure is in
+// exactly one of Median, LowerBound and Infinite.
 type PointData struct {
 	System string             `json:"system"`
 	Values []string           `json:"values"`
 	Median map[string]float64 `json:"median"`
-	// HalfWidth is half the width of the 95% confidence interval of each mean. It exists only with several repetitions.
+	// HalfWidth is half the width of each mean's 95% confidence interval. It is present only with several repetitions.
 	HalfWidth map[string]float64 `json:"halfWidth,omitempty"`
-	// LowerBound has the figures of which only a lower bound is known, because transactions were not answered.
+	// LowerBound holds the figures of which only a lower bound is known, because transactions were not answered.
 	LowerBound map[string]float64 `json:"lowerBound,omitempty"`
 	// Infinite lists the figures that are infinite: no transaction ended, or the database never recovered.
 	Infinite []string `json:"infinite,omitempty"`
-	// Types has medians by transaction type and figure, if there are several types. TypeLowerBounds has the lower bounds
+	// Types holds medians by transaction type and figure, if there are several types. TypeLowerBounds holds lower bounds
 	// in the same form.
 	Types           map[string]map[string]float64 `json:"types,omitempty"`
 	TypeLowerBounds map[string]map[string]float64 `json:"typeLowerBounds,omitempty"`
@@ -96,10 +96,10 @@ type ProbeData struct {
 	// RatePerSecond is the rate in each region.
 	RatePerSecond int64 `json:"ratePerSecond"`
 	Seed          int64 `json:"seed"`
-	// Says is the verdict on the rate: "keeps" if it meets the objectives, "misses" if it does not, and "nothing" if the
-	// probe is unusable.
+	// Says is the conclusion about the rate: "keeps" if it meets the objectives, "misses" if it does not, and "nothing" if
+	// the probe is unusable.
 	Says string `json:"says"`
-	// Why is the objective that the rate misses, or the reason why the probe has no verdict.
+	// Why is the objective that the rate misses, or the reason why the probe is unusable.
 	Why string `json:"why,omitempty"`
 	// ThroughputPerSecond is the throughput of all regions together.
 	ThroughputPerSecond int64 `json:"throughputPerSecond"`
@@ -112,8 +112,8 @@ type ProbeData struct {
 	P99Microseconds v1alpha1.Quantile `json:"p99Microseconds,omitzero"`
 }
 
-// NewReport evaluates all claims and collects the figures. The report is incomplete if ctx is done before NewReport
-// returns, and must then not be used.
+// NewReport evaluates all claims and collects the figures. If ctx is done before NewReport returns, the report is
+// incomplete and must not be used.
 func NewReport(ctx context.Context, experiments []*Experiment, r *Results) *Report {
 	out := &Report{
 		APIVersion: v1alpha1.GroupVersion.String(), Kind: Kind, Simulated: r.Simulated, Version: version.String(), Place: r.Place,
@@ -185,8 +185,8 @@ func (out *Report) look(e *Experiment, run *Run, r *Results) {
 	}
 }
 
-// lookAtConfigurations reports runs whose database mounted another version of a ConfigMap than the first run of the
-// same system.
+// lookAtConfigurations reports runs whose database mounted a different version of a ConfigMap than in the first run of
+// the same system.
 func (out *Report) lookAtConfigurations(e *Experiment, r *Results) {
 	first := map[string]*Run{}
 	for _, p := range e.Points {
@@ -278,7 +278,7 @@ func pointData(p *Point, types []string, r *Results) PointData {
 	for i := range metrics {
 		f, bound, err := r.atLeast(p, &metrics[i], scope{})
 		switch {
-		// The point lacks the figure, for example because its engine does not report it.
+		// The point has no such figure, for example because its engine does not report it.
 		case err != nil:
 			continue
 		case math.IsInf(f.Median, 0):
@@ -301,7 +301,7 @@ func pointData(p *Point, types []string, r *Results) PointData {
 		for _, m := range reportedByType {
 			f, bound, err := r.atLeast(p, m, scope{typ: typ})
 			switch {
-			// Omit infinite figures: there is no list for them by type.
+			// Omit infinite figures: PointData does not list them by type.
 			case err != nil || math.IsInf(f.Median, 0):
 			case bound:
 				bounds[m.name] = f.Median
@@ -321,7 +321,7 @@ func pointData(p *Point, types []string, r *Results) PointData {
 	return d
 }
 
-// put sets a value in a map; it creates the map if it is nil.
+// put sets a value in a map, and creates the map if it is nil.
 func put[V any](to *map[string]V, name string, v V) {
 	if *to == nil {
 		*to = map[string]V{}
@@ -353,7 +353,7 @@ func (out *Report) LeaveOutTypes() {
 	}
 }
 
-// ReadReport reads a Report that result.WriteJSON wrote.
+// ReadReport reads a Report from a file that result.WriteJSON has written.
 func ReadReport(path string) (*Report, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -363,7 +363,7 @@ func ReadReport(path string) (*Report, error) {
 	if err := json.Unmarshal(b, out); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	// Check the kind: any JSON object can be decoded into a Report.
+	// Check the kind, because any JSON object can be decoded into a Report.
 	if out.APIVersion != v1alpha1.GroupVersion.String() || out.Kind != Kind {
 		return nil, fmt.Errorf("%s: it is a %q of %q, not an %s of %s; `geobench verify --out DIR` writes one",
 			path, out.Kind, out.APIVersion, Kind, v1alpha1.GroupVersion)
@@ -371,8 +371,8 @@ func ReadReport(path string) (*Report, error) {
 	return out, nil
 }
 
-// Err returns nil if every claim holds, every run was possible with correct answers, every Invalid run is allowed, and
-// every search found a peak. Otherwise the error states the number of violations of each kind.
+// Err returns nil if all claims hold, all runs were possible and gave correct answers, all Invalid runs are allowed,
+// and all searches found a peak. Otherwise the error states the number of violations of each kind.
 func (out *Report) Err() error {
 	var parts []string
 	var differ, unknown int
@@ -405,7 +405,7 @@ func (out *Report) Err() error {
 	return errors.New(strings.Join(parts, ", "))
 }
 
-// NoPeak describes the searches that found no rate which meets the objectives, with the reasons.
+// NoPeak describes the searches that found no rate meeting the objectives, with the reasons.
 func (out *Report) NoPeak() (all []string) {
 	for _, e := range out.Experiments {
 		for i := range e.Searches {
@@ -417,7 +417,7 @@ func (out *Report) NoPeak() (all []string) {
 	return all
 }
 
-// columns has the titles and widths of the columns in the table of claims.
+// columns are the titles and widths of the columns in the table of claims.
 var columns = []struct {
 	title string
 	width int

@@ -7,11 +7,11 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// Results has the document of each run, or the reason why there is none.
+// Results holds the document of each run, or the reason why there is none.
 type Results struct {
-	// Simulated is set if the runs were simulated in virtual time.
+	// Simulated is set if the runs used virtual time.
 	Simulated bool
-	// Place is where the runs were measured in real time; empty stands for this machine.
+	// Place is where the runs were measured in real time; empty for this machine.
 	Place    string
 	outcomes map[*Run]outcome
 }
@@ -19,12 +19,12 @@ type Results struct {
 type outcome struct {
 	document *result.Document
 	err      error
-	// types has the document's figures by transaction type. typesErr is the error of reading them.
+	// types are the document's figures by transaction type. typesErr is the error from reading them.
 	types    []result.TypeFigures
 	typesErr error
 }
 
-// NewResults returns empty Results. place says where the runs are measured, for example "in a cluster". It is empty for
+// NewResults returns empty Results. place is where the runs are measured, for example "in a cluster". It is empty for
 // this machine and for simulations.
 func NewResults(place string) *Results {
 	return &Results{Place: place, outcomes: map[*Run]outcome{}}

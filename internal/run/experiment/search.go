@@ -11,15 +11,15 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// SharePath and ShareName are the path and the name of the parameter that a search adds after the swept parameters. Its
-// value is the rate of a point in percent of the peak that the search finds.
+// SharePath and ShareName are the path and the name of the parameter that a search adds after the swept parameters. The
+// parameter is the rate of a point in percent of the peak that the search finds.
 const (
 	SharePath = "search.peakPercents"
 	ShareName = "peakPercent"
 )
 
 // Search determines the highest rate at which a database meets its objectives, for one combination of the swept values.
-// The next probe depends only on the outcomes of earlier probes. So any process that knows these outcomes continues
+// The next probe depends only on the outcomes of earlier probes, so any process that knows these outcomes continues
 // with the same probes.
 type Search struct {
 	System string
@@ -27,10 +27,10 @@ type Search struct {
 	Values []v1alpha1.SweepValue
 	// Label is the system followed by name=value pairs, for display.
 	Label string
-	// Probes has the finished probes, in order. Next is the next probe; nil once the search has ended.
+	// Probes are the finished probes, in order. Next is the next probe; nil once the search has ended.
 	Probes []Probe
 	Next   *Run
-	// Reason and Message describe the outcome of the search, or say that it continues.
+	// Reason and Message describe the outcome of the search, or state that it is still running.
 	Reason  v1alpha1.SearchReason
 	Message string
 	// PeakRatePerSecond is the highest rate in each region that was found to meet the objectives; 0 if there is none.
@@ -39,19 +39,20 @@ type Search struct {
 	prober *prober
 }
 
-// Probe is a run at one rate, with its outcome.
+// Probe is a run at one rate and its outcome.
 type Probe struct {
 	Run *Run
 	Outcome
 }
 
-// Outcome is the conclusion from a probe's run about its rate.
+// Outcome is the conclusion about a rate from the run of a probe.
 type Outcome struct {
 	// Keeps is set if the rate meets the objectives. Unusable, if set, is the reason why the run does not show whether the
 	// rate meets them.
 	Keeps    bool
 	Unusable string
-	// FewSamples is set if the rate counts as missed only because a percentile in the objectives had too few transactions.
+	// FewSamples is set if the rate counts as missed only because there were too few transactions for a percentile in the
+	// objectives.
 	FewSamples bool
 	// ThroughputPerSecond is the throughput of all regions together. Missed describes the objective that the rate missed.
 	ThroughputPerSecond int64
@@ -79,7 +80,7 @@ type Ended struct {
 	// Reason is the most important reason of the verdict, and Message its message.
 	Reason, Message string
 	// Wrong is set if a check of the answers failed. Overloaded is set if the run is Invalid only because the database
-	// did not serve the load.
+	// could not serve the load.
 	Wrong, Overloaded                     bool
 	ThroughputPerSecond, OfferedPerSecond int64
 	// LeastServed is the region with the lowest share of committed transactions; nil if unknown.
@@ -99,7 +100,7 @@ func endedBy(d *result.Document) Ended {
 	return e
 }
 
-// outcome returns the conclusion from a finished run about its rate. A rate that overloads the database is missed. A
+// outcome draws the conclusion about a rate from a finished run. A rate that overloads the database counts as missed. A
 // run that is Invalid for another reason, or has wrong answers, is unusable.
 func (p *prober) outcome(e Ended) Outcome {
 	o := Outcome{ThroughputPerSecond: e.ThroughputPerSecond, LeastServed: e.LeastServed}
@@ -110,7 +111,7 @@ func (p *prober) outcome(e Ended) Outcome {
 	case e.Overloaded && !e.Wrong:
 		o.Missed = e.Message
 	case e.Verdict == v1alpha1.VerdictInvalid && (e.Reason == result.ReasonObjectiveUndecided || e.Reason == result.ReasonTooFewSamples) && !e.Wrong:
-		// These two reasons have the lowest priority, so the run is Invalid for no other reason. An undecided objective
+		// These two reasons have the lowest priority, so the run is not Invalid for any other reason. An undecided objective
 		// counts as missed.
 		o.Missed, o.FewSamples = e.Message, e.Reason == result.ReasonTooFewSamples
 	case e.Wrong || e.Verdict == v1alpha1.VerdictInvalid || e.Verdict == "":
@@ -120,7 +121,8 @@ func (p *prober) outcome(e Ended) Outcome {
 	// Compare products, because an integer division would round.
 	case 100*e.ThroughputPerSecond < int64(p.spec.CommittedPercent)*e.OfferedPerSecond:
 		o.Missed = fmt.Sprintf("of %d/s that are offered %d/s are committed, less than %d%%", e.OfferedPerSecond, e.ThroughputPerSecond, p.spec.CommittedPercent)
-	// Allow for random variation: the rate is missed only if even the upper bound of the region's share is too small.
+	// Allow for random variation: the rate counts as missed only if even the upper bound of the region's share is too
+	// small.
 	case e.LeastServed != nil && e.LeastServed.MostPPM() < int64(p.spec.CommittedPercent)*10_000:
 		o.Missed = fmt.Sprintf("of what is due in %s %s is committed, less than %d%%, even with %s more for chance; "+
 			"of all regions together it is %s", e.LeastServed.Name,
@@ -131,7 +133,7 @@ func (p *prober) outcome(e Ended) Outcome {
 	return o
 }
 
-// prober creates the runs of a search, each only once.
+// prober creates the runs of a search. It creates each run only once.
 type prober struct {
 	// label is the label of the search.
 	label string
@@ -195,7 +197,7 @@ type votes struct{ keep, miss int }
 // bisection is the state of a search after some probes. The field low is the index of the highest rate that met the
 // objectives in a majority of its probes, or -1. The field high is the index of the lowest rate that missed them in a
 // majority of its probes, or the number of rates. The search assumes that all rates below low meet the objectives and
-// all rates above high miss them.
+// that all rates above high miss them.
 type bisection struct {
 	of        []votes
 	low, high int
@@ -228,8 +230,8 @@ func (b *bisection) add(rate int, keeps bool) {
 }
 
 // next returns the index of the next rate to probe, or -1 if the search is over. It prefers a tied rate, then the
-// middle of the rates between low and high. At the end, next repeats the rates low and high until more than half of
-// bestOf probes agree on each.
+// middle of the rates between low and high. Finally, next repeats low and high until more than half of bestOf probes
+// agree on each.
 func (b *bisection) next(bestOf int) int {
 	switch {
 	case b.tied >= 0:
@@ -245,7 +247,7 @@ func (b *bisection) next(bestOf int) int {
 	return -1
 }
 
-// advance computes the state of the search from the outcomes of its probes. The first probe without a known outcome
+// advance computes the state of the search from the outcomes of its probes. The first probe whose outcome is unknown
 // becomes Next.
 func (s *Search) advance(ended func(*Run) (Ended, bool, error)) *Search {
 	p := s.prober
@@ -273,8 +275,8 @@ func (s *Search) advance(ended func(*Run) (Ended, bool, error)) *Search {
 			return out.end(v1alpha1.SearchProbesExhausted, "%d/s in each region is kept, and what lies above is not known after %d probes: make maxProbes larger",
 				p.rates[b.low], len(out.Probes))
 		}
-		// Each additional probe of a rate has a new seed. The seed depends only on the number of votes, so every process
-		// creates the same run.
+		// Each further probe of a rate has a new seed. The seed depends only on the number of votes, so every process creates
+		// the same run.
 		run, err := p.run(p.rates[i], p.seed+int64(b.of[i].keep+b.of[i].miss))
 		if err != nil {
 			return out.end(v1alpha1.SearchProbeUnusable, "a probe cannot be made: %v", err)
@@ -297,7 +299,7 @@ func (s *Search) advance(ended func(*Run) (Ended, bool, error)) *Search {
 	}
 }
 
-// fewSamples returns the reason of the last probe that had too few transactions for an objective, or "".
+// fewSamples returns the reason given by the last probe that had too few transactions for an objective, or "".
 func (s *Search) fewSamples() string {
 	for i := len(s.Probes) - 1; i >= 0; i-- {
 		if p := &s.Probes[i]; p.FewSamples {
@@ -311,12 +313,12 @@ func (s *Search) fewSamples() string {
 func (s *Search) end(reason v1alpha1.SearchReason, format string, args ...any) *Search {
 	s.Reason, s.Message = reason, fmt.Sprintf(format, args...)
 	if reason == v1alpha1.SearchProbeUnusable {
-		s.PeakRatePerSecond = 0 // the cause may affect the other probes as well
+		s.PeakRatePerSecond = 0 // the cause may affect other probes as well
 	}
 	return s
 }
 
-// Said lists the rates of the probes in each region, with their verdicts and the shares of transactions that committed.
+// Said lists, for each probe, the rate in each region, the verdict, and the share of transactions that committed.
 func (s *Search) Said() string {
 	var parts []string
 	for _, p := range s.Probes {
@@ -333,14 +335,14 @@ func (s *Search) Said() string {
 // percentOf formats parts per million as a percentage.
 func percentOf(ppm int64) string { return FormatNumber(float64(ppm)/1e4) + "%" }
 
-// share returns the rate at percent of the peak, rounded to an integer of at least 1.
+// share returns the given percentage of the peak rate, rounded to an integer, but at least 1.
 func share(peak int64, percent int32) int64 {
 	return max(1, int64(math.Round(float64(peak)*float64(percent)/100)))
 }
 
-// Advance returns the experiment after the given outcomes of runs. The returned experiment has the state of its
-// searches, and the runs of all points whose rate is known. ended returns the outcome of a run and whether the run has
-// finished. It returns an error if the run was not possible.
+// Advance returns the experiment after the given outcomes of runs: with the state of its searches, and with the runs of
+// all points whose rate is known. ended returns the outcome of a run and whether the run has finished, or an error if
+// the run was not possible.
 func (e *Experiment) Advance(ended func(*Run) (Ended, bool, error)) *Experiment {
 	if len(e.Searches) == 0 {
 		return e
@@ -359,8 +361,8 @@ func (e *Experiment) Advance(ended func(*Run) (Ended, bool, error)) *Experiment 
 	return &out
 }
 
-// advance returns the point with its runs if the peak is known. Otherwise it returns the point with the reason why
-// there are no runs.
+// advance returns the point with its runs if the search has found the peak, and otherwise with the reason why there are
+// no runs.
 func (p *Point) advance(s *Search, repetitions int) *Point {
 	out := *p
 	out.Runs = nil

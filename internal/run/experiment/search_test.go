@@ -14,7 +14,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// searchOf returns a search. The manifests of its probes contain only the rate, the seed and two regions.
+// searchOf returns a search whose probes have manifests with only the rate, the seed and two regions.
 func searchOf(spec v1alpha1.RateSearch, least int64) *Search {
 	p := &prober{spec: &spec, seed: 1, rates: ratesBetween(least, spec.MaxRatePerSecond, spec.TolerancePercent), made: map[[2]int64]*Run{}}
 	p.create = func(rate, seed int64) (*Run, error) {
@@ -27,7 +27,7 @@ func searchOf(spec v1alpha1.RateSearch, least int64) *Search {
 	return &Search{prober: p}
 }
 
-// database returns the outcome of a probe at a rate with a seed.
+// database is a function that returns the outcome of a probe at a rate with a seed.
 type database func(rate, seed int64) Ended
 
 func keeping(keeps bool) Ended {
@@ -58,7 +58,7 @@ func TestSearch(t *testing.T) {
 		spec   v1alpha1.RateSearch
 		db     database
 		reason v1alpha1.SearchReason
-		peak   int64 // the peak that the grid of all rates finds
+		peak   int64 // the peak that a test of all rates finds
 		probes int
 	}{
 		"in the middle":        {defaultSearch, sharp(4000), v1alpha1.SearchFound, 3893, 8},
@@ -110,7 +110,7 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// If a probe missed because of a region, its message has the name of the region and both shares.
+// If a rate counts as missed because of a region, the probe's message contains the name of the region and both shares.
 func TestProbeNamesTheWorstRegion(t *testing.T) {
 	p := searchOf(defaultSearch, 1000).prober
 	o := p.outcome(Ended{Verdict: v1alpha1.VerdictPassed, ThroughputPerSecond: 970, OfferedPerSecond: 1000,
@@ -126,8 +126,8 @@ func TestProbeNamesTheWorstRegion(t *testing.T) {
 	}
 }
 
-// The names of a search's runs do not depend on earlier runs, and are valid names of BenchmarkRuns. They differ between
-// experiments whose names have a common prefix.
+// The names of a search's runs do not depend on earlier runs, and are valid names of BenchmarkRuns. The names differ
+// between experiments whose own names have a common prefix.
 func TestNamesOfSearchedRuns(t *testing.T) {
 	first := strings.Repeat("ab", 32)
 	second := first[:8] + strings.Repeat("c", 56)
@@ -158,7 +158,7 @@ func TestNamesOfSearchedRuns(t *testing.T) {
 	}
 }
 
-// TestSearchFindsWhatTheGridFinds: wherever the peak is, the search finds the same rate as a test of all rates in
+// TestSearchFindsWhatTheGridFinds: for every possible peak, the search finds the same rate as a test of all rates in
 // order. It needs at most a fifth of the probes.
 func TestSearchFindsWhatTheGridFinds(t *testing.T) {
 	most := 0
@@ -176,9 +176,9 @@ func TestSearchFindsWhatTheGridFinds(t *testing.T) {
 	t.Logf("%d rates, at most %d probes", len(rates), most)
 }
 
-// TestSearchToleratesNoise: within a tenth of the peak, rates meet the objectives at random, and each probe errs with a
-// probability of 3%. In nine of ten searches, the majority of three probes finds the peak within a tenth. This is more
-// often than with single probes.
+// TestSearchToleratesNoise: close to the peak, rates meet the objectives at random, and each probe errs with a
+// probability of 3%. With the majority of three probes, nine of ten searches find the peak within a tenth. With single
+// probes, fewer searches do.
 func TestSearchToleratesNoise(t *testing.T) {
 	const peak, searches = 4000, 2000
 	near := map[int32]int{}
@@ -188,7 +188,8 @@ func TestSearchToleratesNoise(t *testing.T) {
 		for seed := range uint64(searches) {
 			rng := rand.New(rand.NewPCG(seed, uint64(bestOf)))
 			s := database(func(rate, _ int64) Ended {
-				// The probability of meeting the objectives falls linearly, from 1 at 10% below the peak to 0 at 10% above it.
+				// The probability that a rate meets the objectives falls linearly, from 1 at 10% below the peak to 0 at 10% above
+				// it.
 				p := min(1, max(0, (1.1*peak-float64(rate))/(0.2*peak)))
 				keeps := rng.Float64() < p
 				return keeping(keeps != (rng.Float64() < 0.03))
@@ -204,8 +205,8 @@ func TestSearchToleratesNoise(t *testing.T) {
 	}
 }
 
-// TestSearchGoesOn: any process that knows the outcomes of the finished probes creates the same next probe. A rate
-// whose probes alternate between the two outcomes is probed at most bestOf times.
+// TestSearchGoesOn: any process that knows the outcomes of the finished probes creates the same next probe. A rate is
+// probed at most bestOf times, even if its probes alternate between the two outcomes.
 func TestSearchGoesOn(t *testing.T) {
 	spec := defaultSearch
 	spec.BestOf, spec.MaxProbes = 5, 100
@@ -249,8 +250,8 @@ func TestSearchWithoutAnswer(t *testing.T) {
 	}
 }
 
-// A rate counts as missed if a percentile in its objectives has too few transactions. If the search finds no peak for
-// this reason, its message states the remedy.
+// A rate counts as missed if there are too few transactions for a percentile in its objectives. If the search finds no
+// peak for this reason, its message states the remedy.
 func TestSearchWithFewSamples(t *testing.T) {
 	few := func(below, peak int64) func(*Run) (Ended, bool, error) {
 		return func(r *Run) (Ended, bool, error) {

@@ -34,8 +34,8 @@ func (x *expansion) size(_ context.Context) {
 }
 
 // Limits for the manifests of all points together, in bytes of JSON. mostKeptBytes limits the manifests that stay in
-// memory, where each byte takes about five bytes. mostCheckedBytes limits the manifests that are validated: one
-// database with each run.
+// memory; each byte of JSON takes about five bytes there. mostCheckedBytes limits the manifests that are validated: one
+// database for each run.
 const (
 	mostKeptBytes    = 24 << 20
 	mostCheckedBytes = 32 << 20
@@ -64,8 +64,8 @@ func (x *expansion) bytes() {
 			}
 		}
 		if ofDatabase {
-			// Only parameters of the database multiply the number of distinct databases. Runs with equal databases share the
-			// database object.
+			// Only parameters of the database create further databases, because runs with equal databases share the database
+			// object.
 			databases *= len(p.Values)
 		}
 		label += len(p.Name) + most

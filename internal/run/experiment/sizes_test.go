@@ -62,8 +62,8 @@ func TestExpansionEnds(t *testing.T) {
 	}
 }
 
-// TestLargestDatabases: for every engine, the expansion of an experiment on the largest databases that the API accepts
-// takes no more time than planning them.
+// TestLargestDatabases: for every engine, expanding an experiment on the largest databases that the API accepts takes
+// no longer than planning them.
 func TestLargestDatabases(t *testing.T) {
 	var regions, links []string
 	for i := range 32 {

@@ -20,12 +20,12 @@ import (
 type TableData struct {
 	Name  string `json:"name"`
 	Title string `json:"title,omitempty"`
-	// Columns has the titles of the columns, without the first column, which has the systems.
+	// Columns are the titles of the columns, except for the first column, which lists the systems.
 	Columns []string   `json:"columns"`
 	Rows    []TableRow `json:"rows"`
-	// Missing has the reasons why cells are empty.
+	// Missing explains why cells are empty.
 	Missing []string `json:"missing,omitempty"`
-	// Notes describe the columns that use Invalid results.
+	// Notes describe the columns that use results which count only because of spec.allowInvalid.
 	Notes []string `json:"notes,omitempty"`
 }
 
@@ -87,8 +87,8 @@ func (x *expansion) tables(ctx context.Context) {
 	}
 }
 
-// tryColumn compiles a column, adds the maximum steps of all its rows to steps, and evaluates it for each system
-// without results.
+// tryColumn compiles a column and evaluates it for each system without results. It adds the maximum number of steps of
+// all rows to steps.
 func (x *expansion) tryColumn(ctx context.Context, b *board, text string, steps *uint64) error {
 	b.wrong = nil
 	c, err := b.column(text)
@@ -139,7 +139,7 @@ func (b *board) table(ctx context.Context, t *v1alpha1.Table) TableData {
 		expression, err := b.column(c.Value)
 		for i := range d.Rows {
 			row, text, why := &d.Rows[i], "", err
-			// A column that does not compile leaves all its cells empty, each with this reason.
+			// If a column does not compile, all its cells are empty for this reason.
 			if why == nil {
 				var value ref.Val
 				if value, why = expression.cell(ctx, row.System); why == nil {

@@ -6,8 +6,8 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 )
 
-// checkpointRetry is the pause before a node tries again to write its state, if it could not do so because an operation
-// was incomplete.
+// checkpointRetry is the pause before a node makes another attempt to write its state. An attempt fails while an
+// operation is incomplete.
 const checkpointRetry = 100 * time.Microsecond
 
 // writeCheckpoints schedules checkpoints: each node writes its state one to ten times, at random times until one second

@@ -9,8 +9,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/slog"
 )
 
-// Nodes of every engine write checkpoints at random times and continue from them, including after crashes. The database
-// still satisfies all checks.
+// Nodes of every engine write checkpoints at random times, and continue from them even after crashes. The database
+// still passes all checks.
 func TestCheckpoints(t *testing.T) {
 	for _, e := range engines.All() {
 		t.Run(e.Name, func(t *testing.T) {
@@ -27,8 +27,8 @@ func TestCheckpoints(t *testing.T) {
 	}
 }
 
-// A node that continues from its checkpoint behaves like a node that was not replaced by its checkpoint. So if no node
-// crashes, a scenario has the same events at the same times with and without checkpoints.
+// A node that continues from its checkpoint behaves like a node that simply continues. So if no node crashes, a
+// scenario has the same events at the same times with and without checkpoints.
 func TestCheckpointsChangeNothing(t *testing.T) {
 	trace := func(c Config) (digest uint64, r *Result) {
 		h := fnv.New64a()
@@ -55,7 +55,7 @@ func TestCheckpointsChangeNothing(t *testing.T) {
 	}
 }
 
-// The checkpoint of a node includes messages to a peer that the node has already sent. The peer may lose them with the
+// A node's checkpoint includes messages that the node has already sent, if the peer may still lose them with the
 // unsynced tail of its log.
 func TestCheckpointBesideALostTail(t *testing.T) {
 	if r := Run(Config{Engine: slog.Engine, Seed: 264, Disk: true, Checkpoints: true}); !r.Passed() || r.Written == 0 || r.Torn == 0 {

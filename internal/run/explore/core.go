@@ -15,13 +15,13 @@ import (
 // within the time that the engine promises. In contrast, the first phase shows only that every transaction is answered
 // eventually, possibly minutes after the last fault.
 type core struct {
-	// breaks is the time of the loss. begins and ends are the start and the end of the second load. begins is 0 if there
-	// is no second phase.
+	// breaks is the time of the loss. begins and ends are the times at which clients start and stop sending in the second
+	// phase. begins is 0 if there is no second phase.
 	breaks, begins, ends time.Duration
 	faults               []fault       // the losses of regions
 	links                [][]geo.Link  // the links from breaks on, without packet loss and jitter
 	regions              []geo.Region  // the remaining regions
-	answers              time.Duration // the protocol's bound for answers; 0 if it promises none
+	answers              time.Duration // latency bound that the protocol promises; 0 if it promises none
 }
 
 const (
@@ -31,7 +31,7 @@ const (
 	// between two transactions of a client, which keeps the load light.
 	coreLength = 3 * time.Second
 	corePause  = 200 * time.Millisecond
-	// coreSettles is the minimum time between the loss and the start of the clients.
+	// coreSettles is the minimum time between the loss and the first transaction of the second phase.
 	coreSettles = 10 * time.Second
 )
 
@@ -66,7 +66,7 @@ func (w *world) makeCore(e *protocol.Engine, r *rand.Rand) {
 		}
 		row := slices.Clone(w.topology.Links[a])
 		for b := range row {
-			// With packet loss, no bound on the latency would hold.
+			// With packet loss or jitter, no bound on the latency would hold.
 			row[b].LossPPM, row[b].Jitter = 0, 0
 		}
 		c.links = append(c.links, row)

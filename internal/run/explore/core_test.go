@@ -14,9 +14,9 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/oceanvista"
 )
 
-// In these two scenarios the remaining regions once answered too late. The leader of geogauss proposed the removal of a
-// node again for every report of its failure, over narrow links. The bound of Ocean Vista ignored that false suspicions
-// double the time until a node is suspected.
+// In these two scenarios the remaining regions once answered too late. With geogauss, the leader proposed the removal
+// of a node again for every report of its failure, over links with little bandwidth. With Ocean Vista, the bound
+// ignored that false suspicions double the time until a node is suspected.
 func TestLateAnswersOfTheCore(t *testing.T) {
 	for _, c := range []Config{{Engine: geogauss.Engine, Seed: 5}, {Engine: oceanvista.Engine, Seed: 4}} {
 		c.Hostile, c.Slow, c.Core, c.Buggify = true, true, true, true
@@ -26,9 +26,9 @@ func TestLateAnswersOfTheCore(t *testing.T) {
 	}
 }
 
-// After the permanent loss of regions, the remaining database answers within its bound. The test also uses a variant of
-// Calvin that waits half a minute for the acknowledgements of all regions. The variant passes without a second phase,
-// but answers too late if the second phase of the same scenario loses a region.
+// After the permanent loss of regions, the remaining database answers within its bound. A variant of Calvin waits half
+// a minute for the acknowledgements of all regions. Without a second phase, the variant passes. It answers too late if
+// the second phase of the same scenario loses a region.
 func TestCoreAnswersInTime(t *testing.T) {
 	cored, late := 0, 0
 	for seed := range uint64(30) {
@@ -60,8 +60,8 @@ func TestCoreAnswersInTime(t *testing.T) {
 	}
 }
 
-// The explorer checks the bound of every protocol that promises one. With a bound that no protocol can meet, each of
-// these protocols is reported as late.
+// The explorer checks the bound of every protocol that promises one. If the bound is replaced by one that no protocol
+// can meet, each of these protocols is reported as late.
 func TestPromisesAreKept(t *testing.T) {
 	var promise []string
 	for _, e := range engines.All() {
@@ -92,8 +92,8 @@ func TestPromisesAreKept(t *testing.T) {
 	}
 }
 
-// After the permanent loss of regions, databases with a promised bound answer within it, and all other databases answer
-// eventually. All histories are correct, and all copies are equal.
+// After the permanent loss of regions, databases with a promised bound answer within the bound, and all other databases
+// answer eventually. All histories are correct, and all copies are equal.
 func TestCoresGoOn(t *testing.T) {
 	for _, e := range engines.All() {
 		t.Run(e.Name, func(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// disks describes the disks of a scenario. sync is the duration of a slow sync, which delays a node's messages and
-// answers. share is the percentage of syncs that are slow. The other syncs take no time.
+// disks describes the disks of a scenario. sync is the duration of a slow sync, which delays the node's messages and
+// answers. share is the percentage of slow syncs; all other syncs take no time.
 type disks struct {
 	sync  time.Duration
 	share int64
@@ -20,16 +20,16 @@ type disks struct {
 
 // makeDisks gives every node a log wherever possible, on a disk whose syncs take time.
 //
-// When a node crashes, its disk may lose some or all of the unsynced data. From the node's view, this covers a machine
-// failure, a torn record, a full disk and a failed sync.
+// When a node crashes, its disk may lose some or all of the unsynced data. To the node, a machine failure, a torn
+// record, a full disk and a failed sync all look like this.
 //
-// In a third of the scenarios of databases that tolerate the loss of a region, a restarting node cannot read its log.
-// The node does not know which messages it sent before. So it must not rejoin, and its whole region stays down
+// If the database tolerates the loss of a region, then in a third of the scenarios a restarting node cannot read its
+// log. Such a node does not know which messages it has sent, so it must not rejoin. Its whole region stays down
 // permanently.
 func (w *world) makeDisks(e *protocol.Engine, r *rand.Rand) {
 	survival := e.Tolerance(w.topology, w.params)
 	lost := w.lost()
-	// If a node is lost, so are its messages to nodes that are down at that time. Only engines that declare InFlight
+	// The loss of a node also loses its messages to nodes that are down at that time. Only engines that declare InFlight
 	// tolerate this, so scenarios of other engines with a lost region have no crashes.
 	if len(lost) > 0 && !survival.InFlight {
 		return

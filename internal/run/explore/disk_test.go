@@ -11,7 +11,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/janus"
 )
 
-// Every engine satisfies all checks on bad disks: no answer depends on inputs that are not synced.
+// Every engine passes all checks on faulty disks: no answer depends on inputs that are not synced.
 func TestDisks(t *testing.T) {
 	unread := 0
 	for _, e := range engines.All() {
@@ -41,8 +41,8 @@ func TestDisks(t *testing.T) {
 	}
 }
 
-// Apart from faults of disks and nodes, a scenario with bad disks equals the usual scenario of the seed. A region with
-// an unreadable log is lost with all its nodes, even if one of them was already down.
+// Except for faults of disks and nodes, a scenario with faulty disks equals the usual scenario of the seed. If a node
+// cannot read its log, its region is lost with all its nodes, even if one of them was already down.
 func TestWorldsOfBadDisks(t *testing.T) {
 	unread, torn := 0, 0
 	for seed := range uint64(300) {
@@ -86,7 +86,7 @@ func TestWorldsOfBadDisks(t *testing.T) {
 	}
 }
 
-// A failing scenario with bad disks can be shrunk, and its report has the command that replays it.
+// A failing scenario with faulty disks can be shrunk, and its report contains the command that replays it.
 func TestShrinkOnBadDisks(t *testing.T) {
 	all := broken.All()
 	c := ConfigOf(all[slices.IndexFunc(all, func(d broken.Database) bool { return d.Name == "janus-without-read-write-edges" })])

@@ -26,14 +26,13 @@ import (
 type Config struct {
 	Engine *protocol.Engine
 	Seed   uint64
-	// Level is the isolation level that histories must satisfy. 0 stands for the level that the engine promises with the
+	// Level is the isolation level that histories must satisfy. 0 selects the level that the engine promises for the
 	// parameters of the scenario.
 	Level isolation.Level
 	// Broken is set for engines of package broken.
 	Broken bool
-	// Hostile makes the scenarios of all seeds unusual. Parameters that are durations go down to the engine's minimum.
-	// There are up to five regions, and up to three times as many cuts. Two regions are lost if the protocol tolerates
-	// that.
+	// Hostile makes the scenarios of all seeds more extreme. Duration parameters go down to the engine's minimum. There
+	// are up to five regions, and up to three times as many cuts. Two regions are lost if the protocol tolerates that.
 	Hostile bool
 	// OnePartition restricts scenarios to one partition and one replica per region, for engines that support nothing else.
 	OnePartition bool
@@ -55,26 +54,26 @@ type Config struct {
 	// processes and memory, one at a time or a whole region together, and empty nodes replace them. No region is lost
 	// permanently.
 	Replace bool
-	// Runs makes the scenarios of all seeds resemble measured runs. Their faults form a timeline like spec.faults of a
-	// BenchmarkRun. It has every kind of fault that simulations support, and the injector of simulated runs plays it. Half
+	// Runs makes the scenarios of all seeds resemble measured runs. The faults form a timeline like spec.faults of a
+	// BenchmarkRun, with every kind of fault that simulations support. The injector of simulated runs injects them. Half
 	// of the scenarios use a workload of runs and check its invariants. Half of them have an open loop.
 	Runs bool
-	// Wide changes the scenarios of all seeds. Parameters take any value that the engine allows, with a uniform logarithm.
-	// Clients retry aborted transactions. There are more and larger rows. Thresholds at which replicas change their
-	// behavior are small. A second run with the same transaction IDs may follow.
+	// Wide changes the scenarios of all seeds. Parameters take any value that the engine allows, drawn from a log-uniform
+	// distribution. Clients retry aborted transactions. There are more and larger rows. Thresholds at which replicas
+	// change their behavior are small. A second run with the same transaction IDs may follow.
 	Wide bool
 	// Checkpoints makes every node write its state up to ten times. After a crash, a node with a log starts from its last
-	// checkpoint. In half of the cases, a node continues from the state that it has just written. Apart from this, a
-	// scenario changes only in that restarts are faster, because the logs are shorter.
+	// checkpoint. In half of the cases, a node continues from the state that it has just written. The only other change to
+	// the scenario is that restarts are faster, because the logs are shorter.
 	Checkpoints bool
 	// Invariants checks the invariants of replicas and rows after every step, so that a violation is found before it
-	// affects an answer. The scenario does not change, but takes several times as long.
+	// affects an answer. The scenario stays the same, but its execution takes several times as long.
 	Invariants bool
-	// MaxEvents is the maximum number of events in a scenario; 0 stands for 50 million, which take less than a minute.
-	// Scenarios that pass have at most 2 million. Without this limit, an endless loop of a protocol would run for hours
-	// until patience ends.
+	// MaxEvents is the maximum number of events in a scenario; 0 selects 50 million, which take less than a minute.
+	// Scenarios that pass have at most 2 million. Without this limit, an endless loop in a protocol would run for hours,
+	// until the explorer's patience ends.
 	MaxEvents uint64
-	// MaxBytes is the maximum memory of the process, including concurrent scenarios; 0 stands for 3 GB.
+	// MaxBytes is the maximum heap size of the process, including concurrent scenarios; 0 selects 3 GB.
 	MaxBytes uint64
 	// Trace, if not nil, is called with a line for every event.
 	Trace func(line string)
@@ -96,16 +95,16 @@ type Result struct {
 	Level isolation.Level
 	// World describes the scenario of the seed as text.
 	World string
-	// Problems has the problems that were found; empty if the seed passed.
+	// Problems are the problems that the checks found; empty if the seed passed.
 	Problems []Problem
 	// Invariant is the name of the first invariant that was violated, or empty.
 	Invariant string
 	// Anomaly is the anomaly in the history, or empty. Panic is the text of the protocol's panic, or empty.
 	Anomaly history.Anomaly
 	Panic   string
-	// Premature is set if, at some time, copies differed although nothing was pending, unanswered or in flight. A driver
-	// that waits for a quiescent database would have compared the copies at that time. Only Janus excludes this, so
-	// Premature alone is not a problem.
+	// Premature is set if, at some time, copies differed although no transaction was pending or unanswered and no message
+	// was in flight. A driver that waits for a quiescent database would have compared the copies at that time. Only Janus
+	// rules this out, so Premature alone is not a problem.
 	Premature bool
 	// Transactions is the number of transactions that clients sent, and Committed the number that committed. Lost is set
 	// if a region was lost. Restarted is set if nodes crashed and restarted from their logs.
@@ -120,15 +119,17 @@ type Result struct {
 	Replaced int
 	// Stragglers is the number of nodes that lag permanently (protocol.Straggler).
 	Stragglers int
-	// Mended is the longest time from the start of a new incarnation until the database was fully replicated again.
+	// Mended is the longest time that the database took to become fully replicated again after a new incarnation had
+	// started.
 	Mended time.Duration
-	// Cored is set if there was a second phase (Config.Core). Slowest is the latency of its slowest transaction.
+	// Cored is set if there was a second phase (Config.Core). Slowest is the latency of the slowest transaction in that
+	// phase.
 	Cored   bool
 	Slowest time.Duration
 	// Virtual is the virtual time at the end, and Events the number of simulated events.
 	Virtual time.Duration
 	Events  uint64
-	// Marks has the number of hits of each coverage mark.
+	// Marks contains the number of hits of each coverage mark.
 	Marks coverage.Hits
 }
 
@@ -184,8 +185,8 @@ func (w *world) run(c Config) (res *Result, e *execution) {
 			}
 		}()
 		switch p := p.(type) {
-		// The simulator panics with a Standstill if virtual time stops because the events of one instant never end. The
-		// protocol causes this, but has not panicked itself.
+		// The simulator panics with a Standstill if virtual time stops because events of a single instant never end. The
+		// protocol is the cause, but this is not a panic of the protocol.
 		case nil:
 		case *sim.Standstill:
 			res.problem(Endless, "completion: %v", p)
@@ -212,19 +213,19 @@ type execution struct {
 	layout  geo.Layout
 	taps    history.Taps
 	clients []*clients
-	// restless describes a change of rows that happened although nothing was pending, unanswered or in flight; empty for
-	// none.
+	// restless describes a change of rows that happened although no transaction was pending or unanswered and no message
+	// was in flight; empty for none.
 	restless string
-	// misreported is the first error of a figure that differs from its declaration; nil for none.
+	// misreported is the first error about a figure that contradicts its declaration; nil for none.
 	misreported error
-	// submitted has the transactions that clients sent, ordered by time. answers maps their IDs to their answers.
+	// submitted contains the transactions that clients sent, ordered by time. answers maps transaction IDs to answers.
 	submitted []call
 	answers   map[txn.ID]answer
 	// verdict is the result of the history check; nil if the history was not checked.
 	verdict *history.Verdict
-	// pending is the number of pending transactions when patience ended or everything was complete. It is stored at that
-	// time because the number may grow again. An idle group may elect a leader, which has pending work until it
-	// knows the state of all members.
+	// pending is the number of transactions pending at nodes when the run ended: everything was complete, or patience had
+	// ended. It is stored at that time because the number may grow again: an idle group may elect a leader, which has
+	// pending work until it knows the state of all members.
 	pending int
 	// injector injects the faults of the timeline; nil without a timeline.
 	injector *simulated.Injector
@@ -238,11 +239,11 @@ type execution struct {
 	away int
 	// mended is defined as in Result.
 	mended time.Duration
-	// marks counts the hits of coverage marks for Result. say reports the start of a fault to Config.Trace.
+	// marks counts the hits of coverage marks. say reports the start of a fault to Config.Trace.
 	marks *coverage.Hits
 	say   func(fault)
-	// nextLosses are losses that may happen as soon as all copies exist again; empty for none. lossRNG draws the time from
-	// a loss to the next incarnation.
+	// nextLosses are losses that may follow as soon as all copies exist again; empty for none. lossRNG draws the time
+	// between a loss and the start of the next incarnation.
 	nextLosses []nextLoss
 	lossRNG    *rand.Rand
 	// second is set once the second run has started.
@@ -334,9 +335,9 @@ func (e *execution) inject(f fault) {
 	}
 }
 
-// run advances virtual time until everything is complete, patience has ended, or the limit of events is reached.
+// run advances virtual time until everything is complete, patience has ended, or the event limit is reached.
 func (e *execution) run(c Config, res *Result) {
-	// Overlapping cuts of a link end with its first heal, so no link is cut after the last heal.
+	// The first heal of a link ends all of its cuts, so no link is cut after the last heal.
 	calm := max(e.calm, e.load.until, e.core.ends, e.lastCall())
 	mark := uint64(0)     // event count at which to check the memory next
 	differed := uint64(0) // event count at which copies differed; the result holds until the next event
@@ -374,9 +375,9 @@ func (e *execution) run(c Config, res *Result) {
 	}
 }
 
-// watch records whether rows of a quiescent database change. It first waits for messages that are in flight, and for
-// all their effects, because no node counts such messages as pending. For example, a message from a lost node may still
-// be executed and replicated. Drivers wait in the same way.
+// watch records whether rows of a quiescent database change. It first waits for messages in flight and for all their
+// effects, because no node counts such messages as pending. For example, a message from a lost node may still be
+// executed and replicated. Drivers also wait in this way.
 func (e *execution) watch(c Config) {
 	patient := e.sim.Now() + e.patience(c.Engine)
 	ends := func() bool { return e.sim.Now() >= patient || e.sim.Events() >= c.MaxEvents }
@@ -386,14 +387,13 @@ func (e *execution) watch(c Config) {
 		for (e.sim.Underway(quiet) || !e.quiet()) && !ends() {
 			e.sim.Run(e.sim.Now() + look)
 		}
-		// Storage operations during the wait may have sent further messages, so wait for these as well.
+		// Operations on rows during the wait may have sent further messages, so wait for these as well.
 		followed = e.sim.Operations() != operations
 	}
 	e.restless = simload.Restless(e.sim, e.topology)
 }
 
-// quiet reports whether all nodes that will still start have started, the timeline is over, and no node has pending
-// work.
+// quiet reports whether every new incarnation has started, the timeline is over, and no node has pending work.
 func (e *execution) quiet() bool { return e.away == 0 && e.played() && e.unfinished() == 0 }
 
 // unfinished returns the number of pending transactions at all nodes except nodes that lag permanently.
@@ -408,8 +408,8 @@ func (e *execution) unfinished() int {
 }
 
 // lags reports whether a node lags permanently in a scenario with small thresholds (wide.shrink). With the usual
-// thresholds, no scenario is long enough for a node to fall behind permanently. If a node does so nevertheless, the
-// scenario fails because the node never completes its pending work.
+// thresholds, no scenario is long enough for this. A node that lags nevertheless then counts as a failure, because it
+// never completes its pending work.
 func (e *execution) lags(n geo.NodeID) bool { return e.wide.shrink > 0 && e.sim.Node(n).Lags }
 
 // stragglers returns the number of nodes that lag permanently.
@@ -440,7 +440,7 @@ func (e *execution) converged() workload.Check {
 	}))
 }
 
-// audits applies of to every live node that does not lag, and records why it omits each of the other nodes.
+// audits calls of for every live node that does not lag, and records for each other node why it is omitted.
 func (e *execution) audits(of func(geo.NodeID) []store.ShardSums) (a audit.Audits) {
 	a.Out = make([]string, e.topology.Nodes())
 	for n := range geo.NodeID(e.topology.Nodes()) {
@@ -488,12 +488,12 @@ func (e *execution) judge(c Config, res *Result) {
 	if n, example := e.taps.Misclassified(); n > 0 {
 		res.problem(Misclassified, "class: %d committed transactions have a wrong Outcome.Class: %s", n, example)
 	}
-	// While a straggler has pending work, copies at other nodes may differ as well, and the engine makes no promise about
-	// them.
+	// While a straggler has pending work, the copies at other nodes may differ as well. The engine promises nothing in
+	// that case.
 	if check := e.converged(); !check.Passed && (res.Stragglers == 0 || e.complete()) {
 		res.problem(Diverged, "convergence: %s%s", check.Message, e.difference())
 	}
-	// The database may lose acknowledged transactions by design, so skip the history unless the caller requires a level.
+	// If the database may lose acknowledged transactions by design, skip the history unless the caller requires a level.
 	if e.loses(c.Engine) && c.Level == 0 {
 		return
 	}
@@ -512,9 +512,8 @@ func (e *execution) judge(c Config, res *Result) {
 // permanently are ignored.
 func (e *execution) complete() bool { return e.pending == 0 && e.open() == 0 }
 
-// judgeCompletion checks for missing and late answers. Engines promise answers after the loss of nodes and regions, but
-// not if a node lags permanently. In that case judge skips this check, and compares copies only if everything
-// completed.
+// judgeCompletion checks for missing and late answers. Engines promise answers despite lost nodes and regions, but not
+// if a node lags permanently. In that case judge skips this check, and compares copies only if everything completed.
 func (e *execution) judgeCompletion(c Config, res *Result) {
 	if e.pending > 0 {
 		res.problem(Unanswered, "completion: the nodes still have %d transactions pending", e.pending)

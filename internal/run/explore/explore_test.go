@@ -21,11 +21,11 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/janus"
 )
 
-// seedsOfEngines is the number of seeds for each engine, in usual and again in hostile scenarios. make soak runs
-// thousands of seeds.
+// seedsOfEngines is the number of seeds for each engine, first in usual scenarios and then in hostile ones. make soak
+// runs thousands of seeds.
 const seedsOfEngines = 50
 
-// Every engine satisfies all checks with these seeds.
+// Every engine passes all checks with these seeds.
 func TestEngines(t *testing.T) {
 	for _, e := range engines.All() {
 		for name, hostile := range map[string]bool{"usual": false, "hostile": true} {
@@ -150,8 +150,9 @@ func TestSeedsThatFailed(t *testing.T) {
 	}
 }
 
-// Janus is quiescent only once its copies are equal, because a node with a decision that other nodes may not know has
-// pending work. In the scenarios of the last three seeds, a node restarts so late that its peers no longer wait for it.
+// Janus becomes quiescent only once its copies are equal, because a node with a decision that other nodes may not know
+// has pending work. In the scenarios of the last three seeds, a node restarts so late that its peers no longer wait for
+// it.
 func TestQuietCopiesAreEqual(t *testing.T) {
 	equal := func(r *Result) {
 		if r.Premature {
@@ -165,8 +166,8 @@ func TestQuietCopiesAreEqual(t *testing.T) {
 }
 
 // In these scenarios of Janus, a region is lost when only some nodes know its decisions. A coordinator may be silent
-// for 8 s before another node takes over. The node that takes over an instance sends the decision to all other nodes,
-// so they need not take over the instance one after another.
+// for 8 s before another node takes over. The node that takes over an instance sends the decision to all other nodes.
+// These therefore need not take over the instance one after another.
 func TestRecoveryTakesOneTurn(t *testing.T) {
 	for _, seed := range []uint64{16923, 18293} {
 		r := Run(Config{Engine: janus.Engine, Seed: seed})
@@ -189,8 +190,8 @@ func worldOf(t *testing.T, c Config) *world {
 	return w
 }
 
-// A group soon elects a leader although retransmissions of lost packets delay messages beyond its election timeout. The
-// timeout is a tenth of the link delay here. With constant timeouts, the election took four minutes.
+// A group soon elects a leader although retransmissions of lost packets delay messages beyond its election timeout. In
+// this scenario the timeout is a tenth of the link delay. With a constant timeout, the election took four minutes.
 func TestElectionsEnd(t *testing.T) {
 	e, _ := engines.Lookup("geogauss")
 	if r := Run(Config{Engine: e, Seed: 1123, Hostile: true}); !r.Passed() || r.Virtual > 20*time.Second {
@@ -198,8 +199,8 @@ func TestElectionsEnd(t *testing.T) {
 	}
 }
 
-// If an engine rejects a topology or its parameters, they are drawn again, and the new draw depends only on the seed.
-// Accepted draws do not change. If the engine rejects everything, the seed fails.
+// If an engine rejects the topology or the parameters, both are drawn again, and the new draw depends only on the seed.
+// If the engine accepts the first draw, nothing changes. If the engine rejects everything, the seed fails.
 func TestRefusedTopologies(t *testing.T) {
 	picky := *broken.ReadCommitted
 	for name, refuse := range map[string]func(*geo.Topology) bool{
@@ -246,7 +247,7 @@ func TestRefusedTopologies(t *testing.T) {
 	}
 }
 
-// The explorer detects an engine that omits the class of transactions whose footprints are hints.
+// The explorer detects an engine that does not report the class of transactions whose footprints are hints.
 func TestClassesAreChecked(t *testing.T) {
 	e := *calvin.Engine
 	e.New = func(c protocol.Config) protocol.Replica {
@@ -267,10 +268,10 @@ func TestClassesAreChecked(t *testing.T) {
 	}
 }
 
-// The explorer detects a database that writes rows after its answer and does not count these writes as pending. It
-// accepts a database that counts them.
+// The explorer detects a database that writes rows after its answer without counting these writes as pending. It
+// accepts a database that does count them.
 func TestQuietDatabasesAreStill(t *testing.T) {
-	alone := uint64(1) // the first seed whose scenario has a single node, so that no copies can differ
+	alone := uint64(1) // the first seed with a scenario that has a single node, so that copies cannot differ
 	for worldOf(t, Config{Engine: broken.NearbyReads, Seed: alone, OnePartition: true}).topology.Nodes() > 1 {
 		alone++
 	}
@@ -291,8 +292,8 @@ func TestQuietDatabasesAreStill(t *testing.T) {
 	}
 }
 
-// tardy is a replica that writes a row half a second after it receives a transaction. With counts set, it counts the
-// outstanding writes as pending.
+// tardy is a replica that writes a row half a second after it has received a transaction. If counts is set, the
+// outstanding writes count as pending.
 type tardy struct {
 	protocol.Replica
 	config protocol.Config
@@ -342,24 +343,24 @@ func losesSome(t *testing.T, c Config, worlds uint64) bool {
 	return false
 }
 
-// leastHunted is the minimum number of scenarios in which each faulty variant is tested.
+// leastHunted is the minimum number of scenarios with which each faulty variant is tested.
 const leastHunted = 4
 
-// passed has, for variants that fail in few scenarios, the last seed before the hunt starts. Each variant is caught by
-// one of the next dozen seeds. For all other variants the hunt starts with seed 1.
+// passed contains, for variants that fail in few scenarios, the seed before the first seed of the hunt. One of the next
+// dozen seeds catches the variant. For all other variants the hunt starts with seed 1.
 var passed = map[string]uint64{
 	"coco-applied-on-arrival": 28, "coco-committed-in-one-region": 28, "coco-rows-only": 28, "coco-undrained": 28,
 	"minerva-cut-without-proof": 12, "oceanvista-late-s-phase": 8, "oceanvista-visible-before-stable": 109, "primary-early-handover": 100, "sdur-certified-one-way": 58,
 	"sdur-completed-at-first-vote": 12, "snapshot": 12, "spanner-released-at-prepare": 8, "spanner-stale-lease": 88,
 }
 
-// Each faulty variant is caught, and shows only symptoms of its own fault. docs/correctness.md has the table of
-// symptoms, which geobench explore --broken prints from at least 50 scenarios for each variant. In this test, the hunt
-// ends soon after the first catch.
+// Each faulty variant is caught, and shows only symptoms of its own defect. docs/correctness.md contains the table of
+// symptoms. geobench explore --broken prints this table from at least 50 scenarios for each variant. In this test, the
+// hunt ends soon after the first catch.
 func TestBrokenEnginesAreCaught(t *testing.T) {
 	for name, tc := range map[string]struct {
-		within int      // the maximum number of seeds, including skipped ones
-		wrong  []string // the allowed problems; the first must be found
+		within int      // maximum number of seeds, including skipped seeds
+		wrong  []string // allowed problems; the first of them must be found
 	}{
 		"read-committed":                 {20, []string{"not strict-serializable (the history is read-committed): lost-update", "convergence", "not strict-serializable"}},
 		"snapshot":                       {30, []string{"not strict-serializable (the history is strong-snapshot-isolation)", "convergence", "not strict-serializable"}},
@@ -417,7 +418,7 @@ func TestBrokenEnginesAreCaught(t *testing.T) {
 		"sunstorm-unvalidated":            {20, []string{"not "}},
 		"sunstorm-rows-only":              {50, []string{"not "}},
 		"sunstorm-nobody-dies":            {20, []string{"completion"}},
-		// A server that issues functors again after they were written answers their clients twice.
+		// A server that issues functors again after they were written replies to their clients twice.
 		"oceanvista-late-writes":           {20, []string{"convergence", "not ", "pending", "history", "panic: sim: node"}},
 		"oceanvista-evaluated-on-arrival":  {20, []string{"convergence", "not ", "pending", "history", "panic: sim: node"}},
 		"oceanvista-forgotten-functors":    {20, []string{"convergence", "not ", "completion", "pending", "history", "panic: sim: node"}},
@@ -454,7 +455,7 @@ func TestBrokenEnginesAreCaught(t *testing.T) {
 	}
 }
 
-// The test above covers all faulty variants, and manifests cannot select any of them.
+// TestBrokenEnginesAreCaught covers all faulty variants, and no manifest can select any of them.
 func TestBrokenEnginesCannotBeChosen(t *testing.T) {
 	if n := len(broken.All()); n != 60 {
 		t.Errorf("there are %d broken databases", n)
@@ -466,7 +467,7 @@ func TestBrokenEnginesCannotBeChosen(t *testing.T) {
 	}
 }
 
-// A panic of the engine fails the seed, and the description of the failure has the command that reproduces it.
+// A panic of the engine fails the seed. The description of the failure contains the command that reproduces it.
 func TestPanicIsAFailure(t *testing.T) {
 	e := *broken.ReadCommitted
 	e.New = func(c protocol.Config) protocol.Replica { return panicking{broken.ReadCommitted.New(c)} }
@@ -479,7 +480,7 @@ func TestPanicIsAFailure(t *testing.T) {
 	}
 }
 
-// An engine with an endless loop soon fails its seed, whether or not the loop uses simulated CPU time.
+// An engine in an endless loop soon fails its seed, whether or not the loop takes simulated CPU time.
 func TestEndlessCirclesAreFailures(t *testing.T) {
 	for name, tc := range map[string]struct {
 		seed uint64
@@ -507,7 +508,7 @@ type circling struct {
 func (c circling) Submit(*txn.Transaction) { c.Fire(protocol.Timer{}) }
 func (c circling) Fire(t protocol.Timer)   { c.env.After(0, t) }
 
-// If the required level is weaker than the default, the replay command contains the level.
+// If the required level is weaker than the default, the replay command includes the level.
 func TestReplaySaysTheLevel(t *testing.T) {
 	r := Run(Config{Engine: broken.Snapshot, Broken: true, Seed: 2, OnePartition: true, Level: isolation.SnapshotIsolation})
 	if want := "geobench explore --broken --engine snapshot --seed 2 --level snapshot-isolation --trace"; r.Replay() != want {
@@ -545,7 +546,8 @@ func TestReproducible(t *testing.T) {
 	}
 }
 
-// Hostile scenarios have up to five regions, two lost regions, more cuts, and durations down to the engine's minimum.
+// Hostile scenarios include five regions, two lost regions, additional cuts, and durations down to the engine's
+// minimum.
 func TestHostileWorlds(t *testing.T) {
 	recovery, patience := map[string]int{}, map[string]int{}
 	seen := map[string]int{}
@@ -591,11 +593,11 @@ func TestHostileWorlds(t *testing.T) {
 	}
 }
 
-// The seeds cover all kinds of scenarios. Apart from choices that depend on the engine, scenarios are the same for all
-// engines.
+// The seeds cover all kinds of scenarios. Scenarios are the same for all engines, except for choices that depend on the
+// engine.
 func TestWorlds(t *testing.T) {
 	all := engines.All()
-	// Sort an engine first that accepts the first draw, because all other engines are compared with it.
+	// Put an engine that accepts the first draw first, because all other engines are compared with it.
 	slices.SortStableFunc(all, func(a, b *protocol.Engine) int {
 		draws := func(e *protocol.Engine) int {
 			if e.CheckTopology != nil || e.Loses != nil {
@@ -612,7 +614,7 @@ func TestWorlds(t *testing.T) {
 			worlds[i] = worldOf(t, Config{Engine: e, Seed: seed})
 			first := newParams(Config{Engine: e, Seed: seed}, newRNG(seed, streamParams))
 			if e.Accepts(worlds[0].topology, first) != nil || e.Loses != nil && e.Loses(first) {
-				continue // the engine rejects this draw and gets another one
+				continue // the engine rejects this draw and gets a different one
 			}
 			if a, b := worlds[0], worlds[i]; a.topology.Nodes() != b.topology.Nodes() || a.load != b.load {
 				t.Fatalf("seed %d makes different worlds for %s and %s", seed, all[0].Name, e.Name)

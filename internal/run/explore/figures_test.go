@@ -10,8 +10,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/primary"
 )
 
-// miscounting is a primary that reports its number of pending transactions as the counter commits. This value decreases
-// when they finish, which a counter must not do.
+// miscounting is a primary that reports its number of pending transactions as the counter commits. The value decreases
+// when transactions finish, but a counter must not decrease.
 type miscounting struct{ *primary.Replica }
 
 func (m miscounting) Readings(dst []protocol.Reading) []protocol.Reading {
@@ -31,8 +31,8 @@ func (v inventive) Readings(dst []protocol.Reading) []protocol.Reading {
 	return append(v.Replica.Readings(dst), protocol.Reading{Name: "wonders", Value: 1})
 }
 
-// A counter that decreases and an undeclared reading are reported as separate kinds of problems. Every scenario of
-// these engines shows them, and they can be shrunk like other problems.
+// A decreasing counter and an undeclared reading are different kinds of problems. Every scenario of these engines shows
+// its problem, and can be shrunk like scenarios with other problems.
 func TestMisreportedFiguresAreTold(t *testing.T) {
 	for name, tc := range map[string]struct {
 		replica func(*primary.Replica) protocol.Replica
@@ -59,8 +59,8 @@ func TestMisreportedFiguresAreTold(t *testing.T) {
 	}
 }
 
-// No engine reports a figure that differs from its declaration. This also holds if nodes are lost and replaced, restart
-// from logs and checkpoints, or load the rows again for a second run.
+// No engine reports a figure that contradicts its declaration, even if nodes are lost and replaced, restart from logs
+// and checkpoints, or load the rows again for a second run.
 func TestFiguresOfEngines(t *testing.T) {
 	for _, e := range engines.All() {
 		t.Run(e.Name, func(t *testing.T) {

@@ -20,8 +20,8 @@ type Catch struct {
 	First *Result
 	// Anomalous is the first result whose history has an anomaly; nil if there is none.
 	Anomalous *Result
-	// Anomalies has the number of seeds for each anomaly in the history. Diverged is the number of seeds with different
-	// copies. Incomplete is the number of seeds that did not finish or answered too late.
+	// Anomalies is the number of seeds by anomaly. Diverged is the number of seeds whose copies differed. Incomplete is
+	// the number of seeds that did not finish or answered too late.
 	Anomalies            map[history.Anomaly]int
 	Diverged, Incomplete int
 }
@@ -31,8 +31,8 @@ func ConfigOf(d broken.Database) Config {
 	return Config{Engine: d.Engine, Broken: true, OnePartition: d.OnePartition, Hostile: d.Hostile, Slow: d.Slow, Core: d.Core}
 }
 
-// Hunt runs seeds of a faulty variant in the scenarios of the configuration worlds (see ConfigOf). It calls each, if
-// not nil, with every result.
+// Hunt runs seeds of a faulty variant with the configuration worlds (see ConfigOf). If each is not nil, Hunt calls it
+// with every result.
 func Hunt(ctx context.Context, d broken.Database, worlds Config, seeds Seeds, each func(*Result)) Catch {
 	c := Catch{Database: d, Anomalies: map[history.Anomaly]int{}}
 	Soak(ctx, worlds, seeds, func(r *Result) {
@@ -62,7 +62,7 @@ func Hunt(ctx context.Context, d broken.Database, worlds Config, seeds Seeds, ea
 	return c
 }
 
-// String describes the fault of the variant, the first seed that caught it, and the symptoms, in a few lines.
+// String describes the variant's defect, the first seed that caught it, and the symptoms, in a few lines.
 func (c *Catch) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s\n", c.Name, c.Mistake)

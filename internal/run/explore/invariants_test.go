@@ -41,7 +41,7 @@ func TestChecksChangeNothing(t *testing.T) {
 	}
 }
 
-// shy is a primary whose replicas violate an invariant: all nodes must report the same number, but each reports its
+// shy is a primary whose replicas violate an invariant: all nodes should report the same number, but each reports its
 // own.
 type shy struct {
 	*primary.Replica
@@ -76,8 +76,8 @@ func TestBrokenInvariantIsTold(t *testing.T) {
 	}
 }
 
-// A faulty variant violates an invariant if its fault affects a copy or a counter. This is detected without a check of
-// the history.
+// If the defect of a faulty variant affects a copy or a counter, an invariant is violated. This reveals the defect
+// without a check of the history.
 func TestBrokenDatabasesBreakInvariants(t *testing.T) {
 	all := broken.All()
 	for name, tc := range map[string]struct {
@@ -105,7 +105,7 @@ func TestBrokenDatabasesBreakInvariants(t *testing.T) {
 	}
 }
 
-// The table in docs/correctness.md has exactly the invariants of the program, in the same order.
+// The table in docs/correctness.md contains exactly the program's invariants, in the same order.
 func TestInvariantsAreInTheDocs(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/correctness.md")
 	if err != nil {

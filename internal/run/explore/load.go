@@ -20,16 +20,17 @@ import (
 // load describes the clients of each region.
 type load struct {
 	bank bool // SmallBank; otherwise key-value transactions
-	// groups is set if key-value transactions also use rows in groups, and rows whose keys they read from other rows.
+	// groups is set if key-value transactions also use rows in groups, and rows whose keys they find by reading other
+	// rows.
 	groups bool
 	// appends is set if some key-value transactions insert a row after the last row of a group that is initially empty.
-	// This reveals engines that validate only the rows which a scan returned: they show write skew.
+	// This exposes write skew in engines that validate only the rows which a scan returned.
 	appends bool
 	// pairs is set if most transactions on groups write to two groups or scan two groups.
 	pairs bool
 	// readers is set if the clients of every second region only read, one row or customer at a time.
 	readers bool
-	// rows is the number of rows, or of SmallBank's customers.
+	// rows is the number of rows or, for SmallBank, of customers.
 	rows    int
 	clients int // per region
 	think   time.Duration
@@ -40,7 +41,7 @@ type load struct {
 	every time.Duration
 }
 
-// maxSent is the maximum number of transactions of a client. It keeps the history short even on a fast network.
+// maxSent is the maximum number of transactions that a client sends. It keeps the history short even on a fast network.
 const maxSent = 60
 
 // slowness is the factor by which slow scenarios prolong the time during which clients send.
@@ -62,7 +63,7 @@ func (l *load) String() string {
 	return fmt.Sprintf("%d clients per region, which think for %v, run %s", l.clients, l.think, l.what())
 }
 
-// what describes the transactions.
+// what describes the kind of transactions, for the description of a scenario.
 func (l *load) what() string {
 	if l.run != nil {
 		return "the workload " + l.run.Name()
@@ -86,7 +87,7 @@ func (l *load) clientOf(id txn.ID) uint32 {
 	return uint32((uint64(id)&(1<<40-1) - 1) % uint64(l.clients))
 }
 
-// bankProcedures has SmallBank's procedures and their traced forms. bankNumbers maps their names to their numbers. The
+// bankProcedures are SmallBank's procedures and their traced forms. bankNumbers maps their names to their numbers. The
 // key-value procedures use the same numbers, so a scenario registers only one of the two sets.
 var (
 	bankProcedures = txn.NewRegistry(history.TraceAll(smallbank.Procedures()...)...)
@@ -109,7 +110,7 @@ func (l *load) procedures() *txn.Registry {
 	return simload.Traced
 }
 
-// keyName returns the function that names rows in explanations; nil stands for the default.
+// keyName returns the function that formats keys for explanations; nil selects the default.
 func (l *load) keyName() func(txn.Key) string {
 	if l.run != nil {
 		return l.run.KeyName
@@ -167,8 +168,8 @@ func (l *load) next(r *rand.Rand, id txn.ID) *txn.Transaction {
 	return t
 }
 
-// nextBank returns the procedure and the arguments of a random SmallBank transaction. Most procedures have the same
-// probability.
+// nextBank returns the procedure and the arguments of a random SmallBank transaction. Most procedures are equally
+// likely.
 func (l *load) nextBank(r *rand.Rand) (txn.ProcID, []byte) {
 	a, b := uint64(r.IntN(l.rows)), uint64(r.IntN(l.rows))
 	two := bankArgs(a, b)
@@ -200,9 +201,9 @@ const (
 	appended = 2
 )
 
-// nextGroups returns a random call of simload's procedure on groups. The call inserts, deletes or changes rows. Or it
-// scans a part of a group or its first or last row, alone or together with other rows. Some calls use rows whose keys
-// depend on earlier reads.
+// nextGroups returns a random call of simload's procedure on groups. The call inserts, deletes or changes rows, or
+// scans a part of a group, or reads the first or last row of a group. It may combine several of these, and some calls
+// use rows whose keys depend on earlier reads.
 func (l *load) nextGroups(r *rand.Rand) string {
 	if l.pairs && r.IntN(4) > 0 {
 		return l.nextPairs(r)
@@ -279,20 +280,21 @@ type clients struct {
 	generator workload.Generator
 	sent      []uint64 // number of transactions sent, by client
 	waits     []bool   // by client, whether it waits for an answer
-	// tries has, by client, the last transaction, in case the client retries it.
+	// tries holds the last transaction of each client, in case the client retries it.
 	tries []*txn.Transaction
 	open  int
-	// outcomes has the number of answers by status.
+	// outcomes counts the answers by status.
 	outcomes [txn.Unknown + 1]int
-	// last is the time until which clients send in the second phase; 0 before that phase. asked has, by client, the time
-	// at which it sent its transaction in the second phase.
+	// last is the time until which clients send in the second phase; 0 before that phase. asked holds, by client, the time
+	// at which the client sent its current transaction of the second phase.
 	last  time.Duration
 	asked []time.Duration
 	// slowest is the latency of the slowest transaction of the second phase.
 	slowest time.Duration
 }
 
-// arrival is the number of the timer of an open loop. All other timers have the number of a client.
+// arrival is the timer argument of arrivals in an open loop. The argument of every other timer is the number of a
+// client.
 const arrival = 1 << 63
 
 // Start implements protocol.Client. Clients start at random times within 10 ms.
@@ -306,8 +308,8 @@ func (c *clients) Start() {
 	}
 }
 
-// pause schedules the next transaction of client i: at the scripted time or, if the client has no script, after the
-// drawn pause.
+// pause schedules the next transaction of client i at its scripted time or, if there is no script, after the pause
+// drawn.
 func (c *clients) pause(i int, drawn time.Duration) {
 	if c.script == nil {
 		c.env.After(drawn, protocol.Timer{Arg: uint64(i)})
@@ -341,14 +343,14 @@ func (c *clients) Fire(t protocol.Timer) {
 	switch {
 	case c.last > 0 && (c.script != nil || c.env.Now() < c.last):
 		c.asked[i] = c.env.Now()
-	// A script ends with its last call, so no time or number of transactions limits it.
+	// A script ends with its last call, so the limits on the time and the number of transactions do not apply.
 	case c.script != nil:
 	case c.last > 0, c.env.Now() >= c.load.until, c.sent[i] == maxSent:
 		return
 	}
 	var x *txn.Transaction
 	switch id := txn.MakeID(c.stream, c.sent[i]*uint64(c.load.clients)+i+1); {
-	// clientOf recovers the client from this number. Adding 1 ensures that the number is not 0.
+	// Choose the number so that clientOf can recover the client. Adding 1 ensures that the number is not 0.
 	case c.script == nil && c.generator != nil:
 		x = &txn.Transaction{ID: id}
 		c.generator.Next(int(i), c.env.Now(), x)

@@ -11,7 +11,7 @@ import (
 // Reach records which coverage marks the scenarios of some engines have hit (package coverage).
 type Reach struct {
 	rows map[*coverage.Mark]*reached
-	// seeds has the number of scenarios by engine, and under the empty name the number of all scenarios.
+	// seeds is the number of scenarios by engine; the empty name holds the total.
 	seeds map[string]int
 	// engines are the names of the explored engines.
 	engines []string
@@ -23,7 +23,7 @@ type Reach struct {
 
 type reached struct{ worlds, hits int64 }
 
-// NewReach returns an empty Reach. engines has the names of all engines that will be explored. points and replaced
+// NewReach returns an empty Reach. engines are the names of all engines that will be explored. points and replaced
 // state whether the scenarios use Config.Buggify and Config.Replace.
 func NewReach(engines []string, points, replaced bool) *Reach {
 	return &Reach{rows: map[*coverage.Mark]*reached{}, seeds: map[string]int{}, engines: engines, points: points, replaced: replaced}
@@ -46,8 +46,8 @@ func (c *Reach) Add(r *Result) {
 	}
 }
 
-// marks returns the marks that the scenarios should hit. These are the marks of the engines and, if all is set, the
-// marks of shared packages. marks also returns every other mark that was hit.
+// marks returns the marks that the scenarios should hit: the marks of the explored engines and, if all is set, those of
+// shared packages. It also returns every other mark that was hit.
 func (c *Reach) marks(all bool) (marks []*coverage.Mark) {
 	known := map[string]bool{}
 	for _, e := range c.engines {
@@ -72,9 +72,9 @@ func (c *Reach) Unhit(all bool) (unhit []*coverage.Mark) {
 	return unhit
 }
 
-// Table returns the marks, sorted by name, as a Markdown table. For each mark, the table has the number of scenarios
-// with a hit and the number of hits, both per 1,000 scenarios. They refer to the scenarios of the mark's engine or, for
-// marks of shared packages, to all scenarios.
+// Table returns the marks, sorted by name, as a Markdown table. For each mark, the table contains the number of
+// scenarios with a hit and the number of hits, both per 1,000 scenarios. The base is the number of scenarios of the
+// mark's engine or, for marks of shared packages, of all scenarios.
 func (c *Reach) Table(all bool) string {
 	var b strings.Builder
 	b.WriteString("| mark | event | scenarios in 1,000 that hit the mark | hits in 1,000 scenarios |\n|---|---|---|---|\n")

@@ -78,7 +78,7 @@ func TestPoints(t *testing.T) {
 	}
 }
 
-// Unhit returns marks that no scenario has hit. It returns marks of shared packages only if all is set.
+// Unhit returns the marks that no scenario has hit. It includes marks of shared packages only if all is set.
 func TestUnhitMarksAreNamed(t *testing.T) {
 	reach := NewReach([]string{"janus"}, false, false)
 	var missed *coverage.Mark
@@ -110,7 +110,7 @@ func TestUnhitMarksAreNamed(t *testing.T) {
 	}
 }
 
-// docs/correctness.md has the table of all marks, which geobench explore --probes prints.
+// docs/correctness.md contains the table of all marks, which geobench explore --probes prints.
 func TestMarksAreDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../../docs/correctness.md")
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Least is a minimal failing scenario. It has the same problem as the scenario of a seed, and the search found no
-// further part that can be removed.
+// Least is a minimal failing scenario. It has the same problem as the seed's scenario, and the search found nothing
+// more that it could remove.
 type Least struct {
 	// Result is the result of the minimal scenario. First is the result of the seed's scenario.
 	*Result
@@ -17,8 +17,8 @@ type Least struct {
 	Runs int
 	// Exhausted is set if the search stopped because its event budget was used up.
 	Exhausted bool
-	// Drawn is set if the seed's scenario fails only with drawn transactions, and not when a script makes clients send the
-	// same transactions. The search removes nothing in this case.
+	// Drawn is set if the seed's scenario fails only when clients draw their transactions, not when a script makes them
+	// send the same transactions. The search removes nothing in this case.
 	Drawn bool
 
 	config    Config
@@ -26,7 +26,7 @@ type Least struct {
 	execution *execution
 }
 
-// Sizes has the numbers of parts of a scenario.
+// Sizes counts the parts of a scenario.
 type Sizes struct{ Regions, Nodes, Transactions, Faults int }
 
 func (s Sizes) sum() int { return s.Regions + s.Nodes + s.Transactions + s.Faults }
@@ -42,14 +42,14 @@ func (e *execution) sizes() Sizes {
 // and so do a crash and its restart.
 func (l *Least) Sizes() (least, first Sizes) { return l.execution.sizes(), l.before }
 
-// compared states which share of the seed's scenario is left in the minimal scenario.
+// compared states how much of the seed's scenario remains in the minimal scenario.
 func (l *Least) compared() string {
 	least, first := l.Sizes()
 	return fmt.Sprintf("%d of %d transactions, %d of %d faults, %d of %d regions, %d of %d nodes", least.Transactions, first.Transactions,
 		least.Faults, first.Faults, least.Regions, first.Regions, least.Nodes, first.Nodes)
 }
 
-// note states why the scenario may not be minimal; empty if there is no such reason.
+// note explains why the scenario may not be minimal; empty if there is no such reason.
 func (l *Least) note() string {
 	switch {
 	case l.Exhausted:
@@ -90,7 +90,7 @@ func (e *execution) schedule() (told []happening) {
 		if a, ok := e.answers[c.id]; ok {
 			add(a.at, "%v is %v", c.id, a.status)
 		} else {
-			// Show a missing answer at the end of the run, because the client has waited until then.
+			// List a missing answer at the end of the run, because the client waited until then.
 			add(e.sim.Now(), "%v has no answer", c.id)
 		}
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/sim"
 )
 
-// maxDrawn is the maximum number of messages in a diagram. The minutes of protocol activity after the last answer do
-// not help to explain the problem.
+// maxDrawn is the maximum number of messages in a diagram. Protocol activity long after the last answer does not help
+// to explain the problem.
 const maxDrawn = 700
 
 // maxSeen is the maximum number of events that are recorded for a diagram.
@@ -167,12 +167,12 @@ func (e *execution) drawMessages(d *tracediagram.Diagram, nodes map[geo.NodeID]i
 		case sim.Receives:
 		case sim.Sends:
 			way := sending{o.Node, o.Peer, o.At}
-			// Draw a received message when the loop reaches its receipt. Here, draw only messages that no node received.
+			// The loop draws a received message when it reaches the receipt. Here, draw only messages that no node received.
 			if received[way] > 0 {
 				received[way]--
 				continue
 			}
-			// A lost message has no arrival time, so end its line after a third of the way.
+			// A lost message has no arrival time, so end its line at a third of the link's delay.
 			m = tracediagram.Message{From: nodes[o.Node], To: nodes[o.Peer], Sent: o.At, Received: o.At + e.topology.Link(o.Node, o.Peer).Delay/3, Lost: true}
 		default:
 			continue
@@ -200,7 +200,7 @@ func (e *execution) drawClients(d *tracediagram.Diagram, nodes map[geo.NodeID]in
 			d.Messages = append(d.Messages, tracediagram.Message{From: i, FromBar: true, To: nodes[o.Node], Sent: d.Bars[i].From, Received: o.At, Text: d.Bars[i].Text})
 		case sim.Replies:
 			a, ok := e.answers[o.Outcome.ID]
-			// The client uses only the first answer. Draw no arrow for replies that were sent after it arrived.
+			// The client uses only the first answer, so draw no arrow for replies that a node sent after that answer arrived.
 			if i := bars[o.Outcome.ID]; ok && a.at >= o.At {
 				d.Messages = append(d.Messages, tracediagram.Message{From: nodes[o.Node], To: i, ToBar: true, Sent: o.At, Received: a.at, Text: d.Bars[i].Text})
 			}

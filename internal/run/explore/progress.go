@@ -11,14 +11,15 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// Progress is the progress of an exploration. It is stored in a file, so that another process can resume it.
+// Progress records how far an exploration has come. It is stored in a file, so that another process can resume the
+// exploration.
 type Progress struct {
 	// Build identifies the program that explores. Results of different builds must not be mixed.
 	Build string `json:"build"`
 	// Worlds describes the kind of scenarios. Seeds are the seeds to run for each engine.
 	Worlds string `json:"worlds"`
 	Seeds  Seeds  `json:"seeds"`
-	// Done has, for each engine, a summary of the seeds that have already run. These are always the first ones of Seeds.
+	// Done has, for each engine, a summary of the seeds that have already run. These seeds are always a prefix of Seeds.
 	Done []*Summary `json:"done"`
 
 	path string

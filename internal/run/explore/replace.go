@@ -18,18 +18,18 @@ const lossRetry = 20 * time.Millisecond
 var lostWhenWhole = buggify.NewReplaced("explore.lost-when-whole",
 	"A node is lost within a millisecond after all copies are complete again")
 
-// nextLoss is a loss that may happen as soon as all copies exist again. chance decides at random whether it does.
+// nextLoss is a loss that may follow as soon as all copies exist again. chance decides at random whether the loss
+// happens.
 type nextLoss struct {
 	loss   fault
 	chance *buggify.Node
 }
 
-// makeLosses makes nodes lose their processes and memory, if the engine declares them replaceable; new incarnations
-// replace them.
+// makeLosses makes nodes lose their state, if the engine declares them replaceable; new incarnations replace them.
 //
-// It draws one to four losses. Each affects one node or all nodes of a region, provided that the database tolerates the
-// loss of the region. Engines tolerate only one loss at a time, so vanish delays a loss until the database is fully
-// replicated. In such a scenario, links may be cut, but nothing else is lost.
+// It draws one to four losses. Each affects one node or, if the database tolerates it, all nodes of a region. Engines
+// tolerate only one loss at a time, so vanish delays a loss until the database is fully replicated. In such a scenario,
+// links may be cut and clocks may jump, but there are no other faults.
 func (w *world) makeLosses(e *protocol.Engine, r *rand.Rand) {
 	may := e.Replaceable(w.topology, w.params)
 	if len(may) == 0 {
@@ -44,7 +44,7 @@ func (w *world) makeLosses(e *protocol.Engine, r *rand.Rand) {
 		f.by += upTo(r, f.by)
 		f.a = w.topology.RegionOf(f.node)
 		f.region = r.IntN(4) == 0 && slices.Contains(survival.Regions, f.a)
-		// If the engine cannot replace all nodes of the region at once, lose only one node.
+		// If the engine cannot replace all nodes of the region at once, lose only a single node.
 		if f.region = f.region && w.replaces(e, f); w.replaces(e, f) {
 			w.faults = append(w.faults, f)
 		}
@@ -67,8 +67,8 @@ func (w *world) vanishing(f fault) (nodes []geo.NodeID) {
 	return nodes
 }
 
-// vanish loses the nodes of fault f as soon as the database is fully replicated. It drops the fault if the other faults
-// and the load are over by then.
+// vanish applies fault f as soon as the database is fully replicated: the nodes lose their state. It drops the fault if
+// the other faults and the load are over by then.
 func (e *execution) vanish(f fault) {
 	if !e.whole() {
 		if at := e.sim.Now() + lossRetry; at < max(e.calm, e.load.until) {
@@ -91,8 +91,8 @@ func (e *execution) vanish(f fault) {
 // whole reports whether all nodes are running and the database is fully replicated.
 func (e *execution) whole() bool { return e.away == 0 && e.sim.FullyReplicated() }
 
-// awaitStrength records how long the database takes to become fully replicated again. came is the time at which the new
-// incarnations start.
+// awaitStrength records how long the database takes to become fully replicated again after new incarnations have
+// started at time came.
 func (e *execution) awaitStrength(came time.Duration) {
 	retry := lossRetry
 	if len(e.nextLosses) > 0 {
@@ -122,7 +122,7 @@ func (e *execution) loseAtOnce(c Config) {
 	}
 }
 
-// loseNext triggers the first of nextLosses whose random decision is positive, if any.
+// loseNext triggers the first of nextLosses that the random generator selects, if any.
 func (e *execution) loseNext() {
 	for _, next := range e.nextLosses {
 		if next.chance.Fires(lostWhenWhole, e.sim.Now()) {

@@ -10,8 +10,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/sdur"
 )
 
-// Every engine that replaces lost nodes satisfies all checks while nodes lose their state, one at a time or a region at
-// a time. All transactions are answered, histories are correct, and new incarnations have the same data as the other
+// Every engine that replaces lost nodes passes all checks while nodes lose their state, one at a time or a region at a
+// time. All transactions are answered, histories are correct, and new incarnations have the same data as the other
 // copies.
 func TestReplacements(t *testing.T) {
 	replacing := 0
@@ -66,8 +66,8 @@ func TestReplacementsThatFailed(t *testing.T) {
 	}
 }
 
-// Config.Replace changes only the faults of a scenario. It changes nothing for engines that cannot replace nodes.
-// Whatever is lost has a copy at another node.
+// Config.Replace changes only the faults of a scenario. It changes nothing for engines that cannot replace nodes. All
+// lost data has a copy at another node.
 func TestWorldsOfLosses(t *testing.T) {
 	nodes, regions := 0, 0
 	none := *janus.Engine

@@ -30,7 +30,7 @@ func cloneLinks(links [][]geo.Link) [][]geo.Link {
 	return links
 }
 
-// chancy reports whether random numbers affect the network, through packet loss or jitter.
+// chancy reports whether the network is random, that is, has packet loss or jitter.
 func (w *world) chancy() bool {
 	return slices.ContainsFunc(w.topology.Links, func(row []geo.Link) bool {
 		return slices.ContainsFunc(row, func(l geo.Link) bool { return l.LossPPM > 0 || l.Jitter > 0 })
@@ -54,7 +54,7 @@ func (w *world) pairs() (pairs [][]int) {
 		if ends, ok := map[faultKind]faultKind{cut: heal, crash: restart}[f.kind]; ok {
 			for j := i + 1; j < len(w.faults); j++ {
 				// Assign to each cut the first heal that is not assigned to an earlier cut. In the network, any heal ends all cuts
-				// of its link, but with this assignment the removal of groups removes as many heals as cuts.
+				// of its link. This assignment ensures that removing groups removes as many heals as cuts.
 				if g := w.faults[j]; !taken[j] && g.kind == ends && g.a == f.a && g.b == f.b && g.node == f.node {
 					taken[j] = true
 					pair = append(pair, j)
@@ -67,7 +67,7 @@ func (w *world) pairs() (pairs [][]int) {
 	return pairs
 }
 
-// leaveOut removes a region with its nodes, clients and faults.
+// leaveOut removes region gone with its nodes, clients and faults.
 func (w *world) leaveOut(gone geo.Region) {
 	var kept []geo.Region
 	for r := range w.topology.Regions {
@@ -94,7 +94,7 @@ func (w *world) reshape(kept []geo.Region, partitions, replicas int) {
 			t.Homes++
 		}
 	}
-	// 0 stands for all regions.
+	// 0 means all regions.
 	if t.Homes == len(kept) {
 		t.Homes = 0
 	}
@@ -193,8 +193,8 @@ func (w *world) legal(e *protocol.Engine) bool {
 	if t.Validate() != nil || t.Homes < 0 || e.Accepts(t, w.params) != nil || w.loses(e) && !w.isWide || len(w.calls) == 0 {
 		return false
 	}
-	// Resolve would replace parameters that do not fit together. The scenario would then run with other parameters than
-	// the shrinker records.
+	// Resolve would replace inconsistent parameters. The scenario would then run with other parameters than the shrinker
+	// records.
 	if params, errs := e.Resolve(w.params); len(errs) > 0 || !maps.Equal(params, w.params) {
 		return false
 	}
@@ -259,7 +259,7 @@ func (w *world) shake(r *rand.Rand) {
 			w.calls[i].region = geo.Region(r.IntN(len(w.topology.Regions)))
 		}
 	}
-	// Draw the permutation in any case, so that later draws do not depend on this decision.
+	// Draw the permutation unconditionally, so that later draws do not depend on this decision.
 	if rows := r.Perm(w.load.rows); half() {
 		for i := range w.calls {
 			w.calls[i].args = w.load.rename(&w.calls[i], rows)

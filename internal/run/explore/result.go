@@ -137,9 +137,9 @@ func indent(s string) string {
 
 const (
 	// patience is the time after the last fault and the last transaction within which everything must complete. It is long
-	// because Janus's parameter recovery is up to 8 s here, and a node that recovers another node's transactions may
-	// itself fail.
+	// because Janus's recovery parameter can be as long as 8 s here, and a node that recovers another node's transactions
+	// may fail as well.
 	patience = 5 * time.Minute
-	// look is the interval between two checks whether everything is complete.
+	// look is the interval between two checks for completion.
 	look = 50 * time.Millisecond
 )

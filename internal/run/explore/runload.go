@@ -18,7 +18,8 @@ import (
 var runProcedures = sync.OnceValue(catalog.Procedures)
 
 const (
-	// openClients is the maximum number of transactions in flight of a region in an open loop.
+	// openClients is the number of clients per region in an open loop, and thus the maximum number of transactions in
+	// flight there.
 	openClients = 20
 	// leastRows is the number of rows of a workload in each cell. It is small, so that transactions conflict. If a
 	// workload requires more rows, makeRunLoad doubles the number, up to mostRows. SmallBank may require more, because the
@@ -28,8 +29,8 @@ const (
 	maxWarehouses = 4
 )
 
-// makeRunLoad gives half of the scenarios an open loop, in which arrivals do not depend on answers. Independently of
-// this, it gives half of the scenarios a workload of runs, with few rows.
+// makeRunLoad gives half of the scenarios an open loop, in which arrivals do not depend on answers. Independently, it
+// gives half of the scenarios a workload of runs with few rows.
 func (w *world) makeRunLoad(r *rand.Rand) error {
 	if r.IntN(2) == 0 {
 		w.load.every = max(w.load.until/maxSent/4, 1)
@@ -42,7 +43,8 @@ func (w *world) makeRunLoad(r *rand.Rand) error {
 	w.wide.padding = 0   // workloads require that there are no other rows
 	w.wide.plain = false // audits of workloads need traced rows
 	var err error
-	// A workload may reject too few rows. Each attempt draws other parameters from the same stream.
+	// A workload may reject a small number of rows, so double it. Each attempt draws further parameters from the same
+	// stream.
 	for rows := int64(leastRows); rows <= mostRows; rows *= 2 {
 		if w.load.run, err = catalog.New(w.drawWorkload(r, rows), w.seed, w.topology); err == nil {
 			return nil
@@ -51,7 +53,7 @@ func (w *world) makeRunLoad(r *rand.Rand) error {
 	return fmt.Errorf("workload: %w", err)
 }
 
-// drawWorkload draws a workload whose parameters are possible in the topology. Each cell has about the given number of
+// drawWorkload draws a workload with parameters that are valid in the topology. Each cell has about the given number of
 // rows.
 func (w *world) drawWorkload(r *rand.Rand, rows int64) (spec v1alpha1.Workload) {
 	place := w.topology.Placement()
@@ -64,7 +66,7 @@ func (w *world) drawWorkload(r *rand.Rand, rows int64) (spec v1alpha1.Workload) 
 	}
 	homes, partitions := share(place.Regions > 1), share(place.Partitions > 1)
 	kinds := 4
-	// TPC-C is the last case, so that it is omitted if there are too many cells.
+	// TPC-C is the last case, so a smaller number of kinds excludes it if there are too many cells.
 	if cells > maxWarehouses {
 		kinds = 3
 	}
@@ -106,8 +108,8 @@ func (w *world) newGenerator(r geo.Region) workload.Generator {
 	}
 	t, before, all := w.topology, 0, 0
 	for o := range t.Regions {
-		// A region that is not a home sends transactions of a home region. All regions with the same home number their
-		// clients consecutively, so that numbers are unique.
+		// A region that is not a home sends transactions of a home region. Regions that share a home number their clients
+		// consecutively, so that the numbers are unique.
 		if t.HomeOf(geo.Region(o)) != t.HomeOf(r) {
 			continue
 		}
@@ -121,7 +123,7 @@ func (w *world) newGenerator(r geo.Region) workload.Generator {
 	})
 }
 
-// judgeRun checks the invariants of the workload on the final data. It requires an engine that promises
+// judgeRun checks the invariants of the workload on the final data. It does so only if the engine promises
 // serializability, because weaker levels do not preserve the invariants.
 func (e *execution) judgeRun(res *Result, promised isolation.Level) {
 	// A scripted scenario has no ledger, because the generators did not generate its calls.

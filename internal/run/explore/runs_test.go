@@ -19,8 +19,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/spanner"
 )
 
-// In scenarios that resemble measured runs, every engine satisfies all checks, including the invariants of the
-// workload.
+// In scenarios that resemble measured runs, every engine passes all checks, including the invariants of the workload.
 func TestRunWorlds(t *testing.T) {
 	for _, e := range engines.All() {
 		t.Run(e.Name, func(t *testing.T) {
@@ -38,7 +37,7 @@ func TestRunWorlds(t *testing.T) {
 }
 
 // The timelines contain every kind of fault that a simulation supports, and every kind of target that a manifest can
-// name. All their faults are injected. Loads are open and closed loops with every workload.
+// name. All their faults are injected. The loads include open and closed loops with every workload.
 func TestWorldsOfRuns(t *testing.T) {
 	kinds, loads, aims := map[string]int{}, map[string]int{}, map[string]int{}
 	for seed := range uint64(300) {
@@ -92,7 +91,7 @@ func TestWorldsOfRuns(t *testing.T) {
 	}
 }
 
-// Clocks never differ by more than the engine tolerates, even if all skews of a timeline affect the same clocks.
+// Even if all skews of a timeline affect the same clocks, clocks never differ by more than the engine tolerates.
 func TestTimelineWithinTheClockBound(t *testing.T) {
 	skews := 0
 	for seed := range uint64(200) {
@@ -114,7 +113,7 @@ func TestTimelineWithinTheClockBound(t *testing.T) {
 }
 
 // If the engine does not replace nodes, a node that a timeline kills stays down, and the database tolerates the loss of
-// the node's region. Otherwise new incarnations replace the killed nodes.
+// that node's region. If the engine replaces nodes, new incarnations replace the killed nodes.
 func TestTimelinesThatKill(t *testing.T) {
 	lost := 0
 	for seed := range uint64(200) {
@@ -162,8 +161,8 @@ func TestInvariantsOfRunWorlds(t *testing.T) {
 	}
 }
 
-// A failing scenario with a workload of runs can be shrunk like any other: few transactions are left, and irrelevant
-// faults are removed.
+// A failing scenario with a workload of runs can be shrunk like any other scenario: few transactions remain, and
+// irrelevant faults are removed.
 func TestShrinkRunWorld(t *testing.T) {
 	c := configOf(t, "sdur-completed-at-first-vote", 0)
 	c.Runs = true
@@ -185,7 +184,7 @@ func TestShrinkRunWorld(t *testing.T) {
 	t.Error("no seed fails")
 }
 
-// The removal of a region or partition from a scenario also removes the faults that target it.
+// If a region or partition is removed from a scenario, the faults that target it are removed as well.
 func TestTimelineOfFewerNodes(t *testing.T) {
 	one := int32(1)
 	w := &world{

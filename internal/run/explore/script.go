@@ -75,7 +75,8 @@ func (l *load) describe(c *call) string {
 	return text
 }
 
-// rename returns the arguments of a call after each row i is replaced by rows[i]. Rows in groups do not change.
+// rename returns the arguments of a call in which each row i is replaced by rows[i]. It leaves rows in groups
+// unchanged.
 func (l *load) rename(c *call, rows []int) []byte {
 	// The explorer cannot interpret the arguments of a run's workload.
 	if l.run != nil {
@@ -102,7 +103,7 @@ func (l *load) rename(c *call, rows []int) []byte {
 	return bankArgs(numbers...)
 }
 
-// bankArgs encodes the arguments of SmallBank's final phases: customers and, if the procedure moves money, an amount.
+// bankArgs encodes the arguments of a SmallBank procedure: customers and, if the procedure moves money, an amount.
 func bankArgs(numbers ...uint64) (args []byte) {
 	for _, n := range numbers {
 		args = binary.BigEndian.AppendUint64(args, n)
@@ -120,7 +121,7 @@ func bankNumbersOf(args []byte) (numbers []uint64) {
 // rowOperand matches an operand of simload's procedure that refers to a single row outside of groups.
 var rowOperand = regexp.MustCompile(`\b[rwadsxj][0-9]+`)
 
-// customerName is the format of customers' names, which lookups use.
+// customerName is the format of customers' names, by which transactions look up customers.
 const customerName = "Client%d"
 
 func lookupArgs(customer uint64) []byte {

@@ -14,26 +14,29 @@ import (
 )
 
 const (
-	// shrinkEvents is the default event budget of a search, for all scenarios together. They take less than a minute.
+	// shrinkEvents is the default event budget of a search, which all its scenarios share. It lasts for less than a
+	// minute.
 	shrinkEvents = 80_000_000
 	// trialEvents is the maximum number of events in a single trial. Scenarios that pass have at most 2 million.
 	trialEvents = 3_000_000
-	// chances is the number of seeds that are tried with a scenario whose network has loss or jitter, before the scenario
-	// counts as passing.
+	// chances is the number of seeds with which a scenario with packet loss or jitter must pass before it counts as
+	// passing.
 	chances = 3
-	// shakes is the number of shaken variants in which leave tries a removal, provided that the scenario has at most
+	// shakes is the number of randomly changed variants in which leave tries a removal, if the scenario has at most
 	// fewCalls calls.
 	shakes, fewCalls = 30, 24
-	// sidesteps is the number of shaken scenarios of the same size that the search tries once nothing more can be removed.
+	// sidesteps is the number of randomly changed scenarios of the same size that the search tries once it can remove
+	// nothing more.
 	sidesteps = 30
 )
 
-// Shrink searches for a minimal scenario with the same problem as the scenario of a seed. It has few transactions,
-// faults, regions, partitions and replicas, a network without loss and jitter, and default parameters.
+// Shrink searches for a minimal scenario with the same problem as the scenario of a seed. A minimal scenario has few
+// transactions, faults, regions, partitions and replicas, a network without loss and jitter, and default parameters.
 //
 // Shrink tries one change after another, and keeps a change if the execution still has the same problem. This is delta
-// debugging (Zeller and Hildebrandt, Simplifying and Isolating Failure-Inducing Input, IEEE TSE 2002). It stops when no
-// change is kept, or after the given number of events; 0 stands for 80 million. The result depends only on the seed.
+// debugging (Zeller and Hildebrandt, Simplifying and Isolating Failure-Inducing Input, IEEE TSE 2002). The search stops
+// when no change is kept, or after the given number of events; 0 selects 80 million. The result depends only on the
+// seed.
 //
 // Shrink returns nil if the seed passes, or if ctx is done before the seed's scenario has run.
 func Shrink(ctx context.Context, c Config, events uint64) *Least {
@@ -72,8 +75,8 @@ func (s *shrinker) rounds() {
 	}
 }
 
-// sidestep continues the search from other scenarios of the same size, which may allow further removals. It keeps such
-// a scenario only if the search makes it smaller.
+// sidestep continues the search from variants of the same size, which may allow further removals. It keeps a variant
+// only if the search then makes it smaller.
 func (s *shrinker) sidestep() {
 	for range sidesteps {
 		least := s.Least
@@ -110,8 +113,8 @@ func (s *shrinker) round() {
 	s.shorten()
 }
 
-// try runs a scenario and keeps it if it has the same problem. If the network has loss or jitter, try repeats the
-// scenario with other seeds until it has the problem.
+// try runs a scenario and keeps it if it has the same problem. If the network has loss or jitter, try runs the scenario
+// with several seeds until one of them has the problem.
 func (s *shrinker) try(w *world) bool {
 	if !w.legal(s.config.Engine) {
 		return false
@@ -120,7 +123,7 @@ func (s *shrinker) try(w *world) bool {
 	for n := range uint64(chances) {
 		c := s.config
 		if c.MaxEvents == 0 {
-			c.MaxEvents = max(trialEvents, 2*s.Events) // with a smaller limit, a scenario that passes could appear endless
+			c.MaxEvents = max(trialEvents, 2*s.Events) // with a smaller limit, a passing scenario could appear endless
 		}
 		// Check the limit of the run in advance, so that the search never exceeds its budget.
 		if s.used+c.MaxEvents > s.granted || s.ctx.Err() != nil {
@@ -179,11 +182,11 @@ func (s *shrinker) leave(change func(*world)) bool {
 	return false
 }
 
-// drop removes as many of n elements as possible. It starts at the end, with large groups. without removes the elements
-// in [i, j) from a scenario.
+// drop removes as many of n elements as possible, in groups that get smaller. without removes the elements in [i, j)
+// from a scenario.
 func (s *shrinker) drop(n func(*world) int, without func(w *world, i, j int)) {
 	for size := max(1, n(s.execution.world)/2); size > 0; size /= 2 {
-		// Start at the end, because a removal then does not change the indexes of elements that were not tried yet.
+		// Start at the end: a removal then does not shift the elements that are still to be tried.
 		for end := n(s.execution.world); end > 0; end -= size {
 			s.leave(func(w *world) { without(w, max(0, end-size), end) })
 		}
@@ -225,7 +228,7 @@ func (s *shrinker) dropFaults() {
 			if !slices.Contains(gone, n) {
 				left = append(left, f)
 			} else if f.kind.loss() && w.core.begins > 0 {
-				// The region is not lost any more, so its clients take part in the second phase.
+				// The region is no longer lost, so its clients take part in the second phase.
 				w.core.regions = append(w.core.regions, f.a)
 			}
 		}

@@ -70,7 +70,7 @@ func TestShrink(t *testing.T) {
 			if m := tc.least; least.Regions > m.Regions || least.Nodes > m.Nodes || least.Transactions > m.Transactions || least.Faults > m.Faults {
 				t.Errorf("%+v is more than %+v:\n%s", least, m, l)
 			}
-			if name != "read-committed" && name != "primary-unasked-writer" { // two variants suffice to check that the result is deterministic
+			if name != "read-committed" && name != "primary-unasked-writer" { // two variants suffice to test that the result is deterministic
 				return
 			}
 			if again := Shrink(t.Context(), configOf(t, name, tc.seed), 0); again.String() != l.String() {
@@ -80,7 +80,7 @@ func TestShrink(t *testing.T) {
 	}
 }
 
-// The search stops and says so when its event budget is used up. A seed that passes has no minimal scenario.
+// When its event budget is used up, the search stops and reports this. A seed that passes has no minimal scenario.
 func TestShrinkEnds(t *testing.T) {
 	if l := Shrink(t.Context(), Config{Engine: calvin.Engine, Seed: 1}, 0); l != nil {
 		t.Errorf("a least world of a seed that passes:\n%s", l)
@@ -92,7 +92,7 @@ func TestShrinkEnds(t *testing.T) {
 }
 
 // Clients with a script send the scripted transactions at the scripted times. So a script of all drawn transactions
-// yields the same execution.
+// yields the same execution as the original scenario.
 func TestScriptsAreWhatWasDrawn(t *testing.T) {
 	for _, e := range engines.All() {
 		for seed := uint64(1); seed <= 6; seed++ {
@@ -109,7 +109,8 @@ func TestScriptsAreWhatWasDrawn(t *testing.T) {
 	}
 }
 
-// The removal of a region removes its nodes, clients, faults and group members. Other regions keep theirs.
+// If a region is removed, its nodes, clients, faults and group members are removed as well. All other regions keep
+// theirs.
 func TestLeaveOut(t *testing.T) {
 	links := make([][]geo.Link, 3)
 	for a := range links {
@@ -160,7 +161,7 @@ func TestLeaveOut(t *testing.T) {
 	}
 }
 
-// The shrinker does not try a scenario about which the engine makes no promise, because a failure would not be a fault
+// The shrinker skips scenarios about which the engine promises nothing, because a failure there would not be a defect
 // of the engine.
 func TestLegal(t *testing.T) {
 	whole := func() *world {
@@ -196,7 +197,7 @@ func TestLegal(t *testing.T) {
 	}
 }
 
-// A renamed transaction has the same effects on the renamed rows.
+// Renaming the rows of a transaction yields the same effects on the renamed rows.
 func TestRename(t *testing.T) {
 	rows := []int{2, 0, 1}
 	kv, bank := &load{rows: 3}, &load{rows: 3, bank: true}

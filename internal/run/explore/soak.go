@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Seeds is a sequence of Count seeds: First, First+Step, First+2*Step, and so on. A Step of 0 stands for 1.
+// Seeds is a sequence of Count seeds: First, First+Step, First+2*Step, and so on. A Step of 0 means 1.
 type Seeds struct {
 	First uint64 `json:"first"`
 	Count uint64 `json:"count"`
@@ -46,8 +46,8 @@ func (s Seeds) String() string {
 // Summary sums up the results of one engine's seeds.
 type Summary struct {
 	Engine string `json:"engine"`
-	// Seeds are the seeds that have run. Passed and Failed are the numbers of seeds that passed and failed. Least is the
-	// smallest seed that failed.
+	// Seeds are the seeds that have run. Passed and Failed count the seeds that passed and failed. Least is the smallest
+	// seed that failed.
 	Seeds  Seeds  `json:"seeds"`
 	Passed int    `json:"passed"`
 	Failed int    `json:"failed"`
@@ -70,9 +70,9 @@ type Summary struct {
 	// Written is the number of checkpoints. Largest is the size of the largest one, in bytes.
 	Written int `json:"written,omitempty"`
 	Largest int `json:"largestBytes,omitempty"`
-	// Mended is the longest time that a database took to become fully replicated again, as in Result.
+	// Mended is the maximum of Result.Mended over all seeds.
 	Mended time.Duration `json:"mendedNanoseconds,omitempty"`
-	// Slowest is the latency of the slowest transaction of all second phases (Config.Core); 0 without any.
+	// Slowest is the maximum of Result.Slowest over all seeds; 0 if no seed had a second phase (Config.Core).
 	Slowest time.Duration `json:"slowestNanoseconds,omitempty"`
 }
 
@@ -124,7 +124,7 @@ func Soak(ctx context.Context, c Config, seeds Seeds, each func(*Result)) Summar
 				next++
 				one := c
 				one.Seed = seeds.at(i)
-				// The mutex also protects the calls of each. Only the scenario runs without the mutex.
+				// The mutex also serializes the calls of each. Only the scenario runs without the mutex.
 				mu.Unlock()
 				r := Run(one)
 				mu.Lock()

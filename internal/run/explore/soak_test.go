@@ -40,8 +40,8 @@ func TestShards(t *testing.T) {
 	}
 }
 
-// An exploration that is stopped and resumed has the same results as an uninterrupted one. A progress file can resume
-// only the exploration that created it.
+// An exploration that is stopped and resumed has the same results as an uninterrupted exploration. Only the exploration
+// that created a progress file can be resumed from it.
 func TestProgress(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.json")
 	seeds := Seeds{First: 3, Count: 12, Step: 2}

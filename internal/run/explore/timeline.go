@@ -21,10 +21,10 @@ const (
 	// maxTimeline is the maximum number of faults in a timeline, without faults that stop processes. maxShutdowns is the
 	// maximum number of shutdowns.
 	maxTimeline, maxShutdowns = 6, 3
-	// maxSkew is the maximum change of a clock by a fault, for engines without a bound on clock differences.
+	// maxSkew is the maximum offset by which a fault changes a clock, for engines without a bound on clock differences.
 	maxSkew = 500 * time.Millisecond
-	// mostLossPPM is the maximum loss of a link, apart from total loss. With a loss of 50%, some scenarios would not
-	// finish in time.
+	// mostLossPPM is the maximum packet loss of a link, apart from total loss. With a loss of 50%, some scenarios would
+	// not finish in time.
 	mostLossPPM = 300_000
 )
 
@@ -47,15 +47,14 @@ func (w *world) makeTimeline(c Config, r *rand.Rand, long bool) {
 		kill := &v1alpha1.PodKillFault{Target: v1alpha1.NodeTarget{
 			Regions: []string{w.topology.Regions[survival.Regions[r.IntN(len(survival.Regions))]]},
 		}}
-		// The successor of a killed pod is a new incarnation. So the kill must be permanent unless the engine replaces every
-		// node.
+		// A new incarnation succeeds a killed pod. So the kill must be permanent unless the engine can replace every node.
 		kill.Lasting = r.IntN(2) == 0 || !c.Engine.ReplacesAll(w.topology, w.params)
 		d.add(v1alpha1.Fault{PodKill: kill})
 	case ends == 2 && c.Engine.ReplacesAll(w.topology, w.params):
 		one := int32(1)
 		d.add(v1alpha1.Fault{ContainerKill: &v1alpha1.ContainerKillFault{Target: v1alpha1.NodeTarget{Count: &one}}})
 	}
-	// A partition may hold back messages from nodes that the kill removes. They are then lost; see makeFaults.
+	// A partition may hold back messages from nodes that are then killed. Such messages are lost; see makeFaults.
 	if len(w.killed()) > 0 && !survival.InFlight {
 		kinds = slices.DeleteFunc(kinds, func(k string) bool { return k == faults.NetworkPartition })
 	}
@@ -156,8 +155,8 @@ func (d *drawer) fault(kind string, skew time.Duration, roles []string) (f v1alp
 	return f
 }
 
-// pair returns the links from a region to another region or, with an empty To, to all other regions. The fault affects
-// one or both directions.
+// pair returns the links from a region to another region or, with an empty To, to all other regions. They are affected
+// in one or both directions.
 func (d *drawer) pair() v1alpha1.RegionPair {
 	from := d.region()
 	p := v1alpha1.RegionPair{From: from, OneWay: d.r.IntN(2) == 0}
@@ -247,8 +246,8 @@ func (w *world) killed() (regions []geo.Region) {
 	return regions
 }
 
-// timelineLegal is the part of legal that concerns the timeline: it reports whether the engine makes promises about the
-// scenario with this timeline.
+// timelineLegal implements legal for the timeline: it reports whether the engine makes promises about the scenario with
+// this timeline.
 func (w *world) timelineLegal(e *protocol.Engine) bool {
 	db, plan := w.database(e), faults.NewPlan(w.timeline, w.topology, w.seed)
 	w.durable = w.durable || db.LogsSimulated(plan)
@@ -284,7 +283,7 @@ func (w *world) keepTimeline() {
 	})
 }
 
-// Describe returns the kind and the fields of a fault as JSON, without its name and start, followed by its duration.
+// Describe returns the kind and the fields of a fault as JSON, without its name and start, and then its duration.
 func Describe(f *v1alpha1.Fault) string {
 	text, err := json.Marshal(f)
 	var fields map[string]json.RawMessage
@@ -307,8 +306,8 @@ func Describe(f *v1alpha1.Fault) string {
 	return what
 }
 
-// countReplaced adds the nodes that the timeline killed and that new incarnations replaced. These incarnations start
-// immediately, so Injecting is the time of both.
+// countReplaced adds the nodes that the timeline killed and that new incarnations replaced. A new incarnation starts
+// immediately after the kill, so Injecting is the time of both events.
 func (e *execution) countReplaced() {
 	if e.injector == nil {
 		return

@@ -15,10 +15,10 @@ import (
 	"github.com/geobench/geobench/internal/engine/sim"
 )
 
-// wide has the additional settings of a Config.Wide scenario.
+// wide contains the additional settings of a Config.Wide scenario.
 type wide struct {
-	// attempts is the maximum number of attempts of a client at a transaction that aborts because of a conflict. Both 0
-	// and 1 stand for a single attempt.
+	// attempts is the maximum number of times that a client attempts a transaction that aborts because of a conflict. Both
+	// 0 and 1 mean a single attempt.
 	attempts int
 	// shrink is the value of protocol.Config.Shrink.
 	shrink uint8
@@ -27,8 +27,8 @@ type wide struct {
 	padding, paddingBytes int
 	// again adds a second run after the first one was checked. It loads the rows again and reuses the transaction IDs.
 	again bool
-	// plain makes clients call untraced procedures. In place of a deletion, a traced procedure writes a stamp, so only
-	// untraced procedures delete rows. The explorer cannot check a history of untraced procedures.
+	// plain makes clients call untraced procedures. A traced procedure writes a stamp instead of deleting a row, so only
+	// untraced procedures really delete rows. The explorer cannot check a history of untraced procedures.
 	plain bool
 }
 
@@ -61,7 +61,7 @@ func (w *world) makeWide(r *rand.Rand) {
 	}
 	w.load.pairs = r.IntN(3) == 0
 	w.wide.again = r.IntN(4) == 0
-	// SmallBank keeps its few customers, so that its transactions conflict.
+	// SmallBank keeps its small number of customers, so that its transactions conflict.
 	if !w.load.bank && r.IntN(4) == 0 {
 		w.load.rows = 20 + r.IntN(200)
 	}
@@ -98,8 +98,8 @@ func (x *wide) fill(layout geo.Layout, s *sim.Sim) {
 	}
 }
 
-// wideParam draws a value from the whole range of a parameter, with a uniform logarithm. It returns the minimum with
-// probability 1/8, and the default with probability 1/4.
+// wideParam draws a value from the whole range of a parameter, with a log-uniform distribution. It returns the minimum
+// with probability 1/8, and the default with probability 1/4.
 func wideParam(p protocol.Parameter, r *rand.Rand) string {
 	switch n := r.IntN(8); {
 	case len(p.OneOf) > 0:
@@ -120,7 +120,7 @@ func wideParam(p protocol.Parameter, r *rand.Rand) string {
 }
 
 // patience returns the time after the last fault and the last transaction within which everything must complete. In
-// wide scenarios it increases with the duration parameters, because recovery may wait for several of these durations.
+// wide scenarios it grows with the duration parameters, because recovery may wait for several of these durations.
 func (w *world) patience(e *protocol.Engine) time.Duration {
 	all := patience
 	if !w.isWide {
@@ -134,7 +134,7 @@ func (w *world) patience(e *protocol.Engine) time.Duration {
 	return all
 }
 
-// longParameter is the factor by which a duration parameter contributes to the patience.
+// longParameter is the multiple of a duration parameter that is added to the patience.
 const longParameter = 50
 
 // nextPairs returns a call of simload's procedure on two groups: it writes to both, scans both, or scans one and writes

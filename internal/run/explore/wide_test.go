@@ -11,7 +11,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/oceanvista"
 )
 
-// Every engine satisfies all checks with parameters from their whole ranges, clients that retry, small thresholds and
+// Every engine passes all checks with parameters from their whole ranges, clients that retry, small thresholds and
 // second runs.
 func TestWide(t *testing.T) {
 	for _, e := range engines.All() {
@@ -28,8 +28,8 @@ func TestWide(t *testing.T) {
 	}
 }
 
-// With small thresholds, a node can lag permanently. Such a node counts as lost. If it did not, these scenarios would
-// not finish.
+// With small thresholds, a node can lag permanently. Such a node must count as lost, because these scenarios would not
+// finish otherwise.
 func TestStragglers(t *testing.T) {
 	for name, c := range map[string]Config{
 		"a member of the group lacks entries":           {Seed: 50, Hostile: true, Buggify: true},
@@ -109,7 +109,7 @@ func TestWorldsThatAreWide(t *testing.T) {
 	}
 }
 
-// Drawn values are within the bounds of their parameters, and come close to both bounds.
+// Drawn values are within the bounds of their parameters, and some are close to each bound.
 func TestWideParameters(t *testing.T) {
 	r := newRNG(1, streamWide)
 	duration := protocol.Parameter{Name: "d", Default: "1s", Min: time.Millisecond, Max: time.Minute}
@@ -129,7 +129,7 @@ func TestWideParameters(t *testing.T) {
 		n, _ := strconv.ParseInt(text, 10, 64)
 		low, high = min(low, n), max(high, n)
 	}
-	// If the range has two values, both are drawn and no other value is.
+	// If the range contains only two values, both of them are drawn, and no others.
 	two, drawn := protocol.Parameter{Name: "two", Default: "1", Integer: true, MinInt: 1, MaxInt: 2}, map[string]int{}
 	for range 100 {
 		drawn[wideParam(two, r)]++

@@ -39,7 +39,7 @@ type world struct {
 	disks disks
 	// timeline has faults in the form of spec.faults of a run.
 	timeline []v1alpha1.Fault
-	// wide has the additional settings of a Config.Wide scenario. isWide is set if the scenario is wide.
+	// wide holds the additional settings of a Config.Wide scenario. isWide is set if the scenario is wide.
 	wide   wide
 	isWide bool
 }
@@ -51,9 +51,9 @@ type fault struct {
 	a, b geo.Region    // b is used only for cuts and heals
 	node geo.NodeID    // for crashes, restarts, clock jumps and unreadable logs
 	by   time.Duration // change of the clock in a jump; in vanish, time from the loss to the next incarnation
-	// region is set if all nodes of region a lose their state, and not only node.
+	// region is set if all nodes of region a lose their state, rather than only node.
 	region bool
-	// loses is the share of its unsynced data that a crashing node loses, in percent.
+	// loses is the percentage of its unsynced data that a crashing node loses.
 	loses int
 }
 
@@ -138,7 +138,7 @@ const (
 	// maxRegions and maxHostileRegions are the maximum numbers of regions. With five regions, a protocol that tolerates
 	// the loss of a minority can lose two.
 	maxRegions, maxHostileRegions = 4, 5
-	// maxCuts and maxHostileCuts limit the number of cuts in a scenario that affect only a single link.
+	// maxCuts and maxHostileCuts limit the number of cuts of single links in a scenario.
 	maxCuts, maxHostileCuts = 4, 12
 )
 
@@ -203,8 +203,8 @@ func newWorld(c Config) (*world, error) {
 	return w, nil
 }
 
-// loses reports whether the database may lose acknowledged transactions by design, like primary with failover:
-// Unplanned. The explorer then checks everything except the history.
+// loses reports whether the database may lose acknowledged transactions by design. Package primary with failover:
+// Unplanned is an example. The explorer then checks everything except the history.
 func (w *world) loses(e *protocol.Engine) bool { return e.Loses != nil && e.Loses(w.params) }
 
 // maxDraws is the maximum number of draws of the topology and the parameters of a scenario.
@@ -266,8 +266,7 @@ func idleEvents(e *protocol.Engine, t *geo.Topology, params protocol.Params) uin
 	return uint64(longest/shortest) * n * (n - 1) * 2
 }
 
-// replaceableDraws is the maximum number of draws of other parameters for a scenario with losses in which no node can
-// be replaced.
+// replaceableDraws limits how often preferReplaceable draws other parameters.
 const replaceableDraws = 16
 
 // preferReplaceable draws other parameters for a scenario with losses until the engine can replace at least one node.
@@ -366,8 +365,8 @@ func newGroups(t *geo.Topology, r *rand.Rand) (groups []geo.CellGroup) {
 		}
 		// A leader needs at least one member in its own region.
 		g.Replicas[g.Leader] = max(1, g.Replicas[g.Leader])
-		// Only the first Placement().Regions regions are homes of rows, so cells of later regions have no group. They are
-		// drawn nevertheless, so that later draws from this stream do not change.
+		// Only the first Placement().Regions regions are homes of rows, so cells of later regions have no group. Draw the
+		// groups of such cells anyway, so that later draws from this stream do not change.
 		if int(g.Home) < t.Placement().Regions {
 			groups = append(groups, g)
 		}
@@ -376,8 +375,7 @@ func newGroups(t *geo.Topology, r *rand.Rand) (groups []geo.CellGroup) {
 }
 
 // newParams draws parameters that a user might choose: any of the named values, and integers and durations near the
-// default. In hostile scenarios, durations come from the function hostile. In wide scenarios, all values come from
-// wideParam.
+// default. Hostile scenarios draw durations with the function hostile. Wide scenarios draw all values with wideParam.
 func newParams(c Config, r *rand.Rand) protocol.Params {
 	e := c.Engine
 	given := map[string]string{}
@@ -412,8 +410,8 @@ func newParams(c Config, r *rand.Rand) protocol.Params {
 }
 
 // drawLags changes durations that are 0 by default, such as a lag or a delay. In half of the cases it draws a value
-// with a uniform logarithm, because a value above 0 enables code that the default skips. It uses a separate stream of
-// random numbers, so that other draws do not change.
+// from a log-uniform distribution, because a value above 0 enables code that the default skips. It uses a separate
+// stream of random numbers, so that other draws do not change.
 func (w *world) drawLags(c Config, r *rand.Rand) {
 	if c.Broken || c.Wide {
 		return // the scenarios that catch faulty variants must not change, and wide scenarios already draw lags
@@ -423,7 +421,7 @@ func (w *world) drawLags(c Config, r *rand.Rand) {
 		if p.Integer || len(p.OneOf) > 0 || err != nil || d != 0 || p.Min != 0 {
 			continue
 		}
-		// Draw the value in any case, so that later draws do not depend on the decision to keep it.
+		// Draw the value unconditionally, so that later draws do not depend on the decision to keep it.
 		if value := logUniform(r, leastLag, min(p.Max, mostLag)); r.IntN(2) == 0 {
 			given := maps.Clone(w.params)
 			given[p.Name] = value.String()
@@ -442,9 +440,9 @@ func logUniform(r *rand.Rand, least, most time.Duration) time.Duration {
 	return least + time.Duration(float64(least)*(math.Pow(float64(most)/float64(least), r.Float64())-1))
 }
 
-// hostile draws the value of a duration parameter. With probability 1/8 it returns the engine's minimum. Otherwise it
-// returns a value between the minimum and four times the default, with a uniform logarithm. The lower end of this range
-// is at least a thousandth of the default, because a minimum of 0 has no logarithm.
+// hostile draws the value of a duration parameter. With probability 1/8 it returns the engine's minimum. Otherwise the
+// value is log-uniform between the minimum and four times the default. The lower end of this range is at least a
+// thousandth of the default, because a minimum of 0 has no logarithm.
 func hostile(p protocol.Parameter, r *rand.Rand) time.Duration {
 	d, _ := time.ParseDuration(p.Default)
 	least, most := max(p.Min, d/1000), min(p.Max, 4*d)
@@ -479,8 +477,8 @@ func (w *world) makeFaults(c Config, r *rand.Rand, long bool) {
 	}
 	lost := w.lost()
 	breakLink := func(a, b geo.Region, from, to time.Duration) {
-		// If a node is lost while a link is cut, its messages on that link are lost as well. Only engines that declare
-		// InFlight tolerate this.
+		// If a node is lost while a link is cut, the messages of that node on the link are lost as well. Only engines that
+		// declare InFlight tolerate this.
 		if (slices.Contains(lost, a) || slices.Contains(lost, b)) && !survival.InFlight {
 			return
 		}
@@ -489,7 +487,7 @@ func (w *world) makeFaults(c Config, r *rand.Rand, long bool) {
 	}
 	window := func() (from, to time.Duration) {
 		from = upTo(r, until)
-		// Short and long cuts are equally interesting, so the logarithm of the length is about uniform.
+		// Short and long cuts are equally interesting, so draw the length from a roughly log-uniform distribution.
 		length := 10 * time.Millisecond << r.IntN(7)
 		if long {
 			length *= 16
@@ -518,8 +516,8 @@ func (w *world) makeFaults(c Config, r *rand.Rand, long bool) {
 // makeCrashes makes nodes crash and restart in a third of the scenarios, one node or all nodes of a region together.
 // Nodes of lost regions do not crash.
 //
-// Messages from a lost node to a node that is down are lost, as with a cut link. So a scenario with a lost region has
-// crashes only if the engine tolerates the loss of such messages (InFlight).
+// Messages from a lost node to a node that is down are lost, as on a link that is cut. So a scenario with a lost region
+// has crashes only if the engine tolerates the loss of such messages (InFlight).
 func (w *world) makeCrashes(e *protocol.Engine, r *rand.Rand) {
 	lost := w.lost()
 	w.durable = r.IntN(3) == 0 && (len(lost) == 0 || e.Tolerance(w.topology, w.params).InFlight)
@@ -549,7 +547,7 @@ func (w *world) drawCrashes(r *rand.Rand) {
 }
 
 // makeJumps makes every clock jump once, within the bound that the engine tolerates. It does so in half of the
-// scenarios of engines that depend on clocks.
+// scenarios of engines that depend on synchronized clocks.
 func (w *world) makeJumps(e *protocol.Engine, r *rand.Rand) {
 	if e.ClockBound == nil || r.IntN(2) == 0 {
 		return

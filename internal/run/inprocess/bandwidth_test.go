@@ -7,7 +7,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// A load that fills the declared bandwidth delays the probes of the network. The network nevertheless counts as
+// A load that uses all of the declared bandwidth delays the probes of the network. The network must still count as
 // matching its declaration.
 func TestFullLinkIsTheDeclaredOne(t *testing.T) {
 	t.Parallel()

@@ -12,12 +12,13 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// TestCancelled cancels runs at various times. The result contains the measurements up to that time and says that they
-// are incomplete.
+// TestCancelled cancels runs at various times. The result contains the measurements up to that time and states that
+// they are incomplete.
 func TestCancelled(t *testing.T) {
 	tests := map[string]struct {
 		repetitions int32
-		// at is the time of cancellation. The schedule is 1 s of warm-up, 4 s of measurement, and 2 s between repetitions.
+		// at is the time of the cancellation. The schedule consists of 1 s of warm-up, 4 s of measurement, and 2 s between
+		// repetitions.
 		at      time.Duration
 		windows int // 0 if there is no result
 		seconds int

@@ -15,7 +15,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// distant is a database that commits everything immediately. Clients of region 1 take the time takes to connect to it.
+// distant is a database that commits everything immediately. Clients of region 1 take the duration takes to connect to
+// it.
 type distant struct {
 	topology *geo.Topology
 	takes    time.Duration
@@ -47,8 +48,8 @@ func (s slowToConnect) Open(ctx context.Context, sink target.Sink) (target.Sessi
 	return s.Target.Open(ctx, sink)
 }
 
-// runDistant plans a run on a distant database. It returns a function that plays the run and returns the number of
-// transactions that the clients of each region committed.
+// runDistant plans a run on a distant database. It returns a function that plays the run and reports how many
+// transactions the clients of each region committed.
 func runDistant(t *testing.T) func(context.Context) (east, west int64, err error) {
 	t.Helper()
 	topology := geo.Topology{Regions: []string{"east", "west"}, Partitions: 1, Replicas: 1}
@@ -72,8 +73,8 @@ func runDistant(t *testing.T) func(context.Context) (east, west int64, err error
 	}
 }
 
-// The clients of all regions are connected before the first warm-up, even if some of them take long. So clients of all
-// regions are active during the whole window.
+// The clients of all regions are connected before the first warm-up, even if connecting takes some of them long. So
+// clients of all regions are active during the whole window.
 func TestClientsConnectBeforeTheStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		run := runDistant(t)

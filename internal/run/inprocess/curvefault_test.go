@@ -2,8 +2,8 @@ package inprocess
 
 import "testing"
 
-// A step of the load curve coincides with the start of a fault without effect. The change in throughput must not count
-// as an effect of the fault.
+// The load curve has a step at the start of a fault that has no effect. The change in throughput must not count as an
+// effect of the fault.
 func TestFaultsAreNotHeldAgainstTheCurve(t *testing.T) {
 	t.Parallel()
 	for _, steps := range []string{"[100, 25, 25, 100]", "[25, 100, 100, 25]"} {

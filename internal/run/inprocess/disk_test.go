@@ -15,14 +15,15 @@ import (
 	"github.com/geobench/geobench/internal/engine/engines"
 )
 
-// disturbedDisk is a disk that damages the journal of the first node once, when a restarted process opens it.
+// disturbedDisk is a disk that damages the journal of the first node once, at the time when a restarted process opens
+// it.
 type disturbedDisk struct {
 	*journaltest.Disk
 	before    func(d *journaltest.Disk, path string)
 	disturbed atomic.Bool
 }
 
-// OpenExisting implements journal.Disk. If the journal has contents, an earlier process wrote it.
+// OpenExisting implements journal.Disk. If the journal has contents, an earlier process has written them.
 func (d *disturbedDisk) OpenExisting(path string) (journal.File, error) {
 	if ofFirstNode(path) && len(d.Contents(path)) > 0 && !d.disturbed.Swap(true) {
 		d.before(d.Disk, path)
@@ -34,8 +35,8 @@ func ofFirstNode(path string) bool {
 	return filepath.Ext(path) == ".journal" && filepath.Base(filepath.Dir(path)) == "0"
 }
 
-// A node of the first region is killed under load, and its journal is damaged before the restart. The damage either has
-// no effect, or the run reports it with the file, the position and a remedy. No run passes after a disk has lost data.
+// A node of the first region is killed under load, and its journal is damaged before the restart. Either the damage has
+// no effect, or the run reports it with the file, the offset and a remedy. No run passes after a disk has lost data.
 func TestRunOnABadDisk(t *testing.T) {
 	t.Parallel()
 	last := func(d *journaltest.Disk, path string, change func([]byte) []byte) {
@@ -44,7 +45,7 @@ func TestRunOnABadDisk(t *testing.T) {
 	for name, tc := range map[string]struct {
 		before func(d *journaltest.Disk, path string)
 		fail   func(writes int32, op journaltest.Op) error
-		// wrong has substrings of the run's message; empty if the run passes.
+		// wrong lists substrings of the run's message; empty if the run passes.
 		wrong []string
 	}{
 		"the machine ends": {before: func(d *journaltest.Disk, _ string) {

@@ -34,23 +34,23 @@ func notPassed(t *testing.T, d *result.Document, why string) {
 	}
 }
 
-// A region without commits fails the run, even if the run meets its objectives over all regions.
+// A run fails if a region has no commits, even if the objectives over all regions are met.
 func TestTightObjectiveDoesNotAllowADarkRegion(t *testing.T) {
 	t.Parallel()
 	notPassed(t, simulate(t, farRegions(leader, bank, "{clientsPerRegion: 10, warmup: 2s, duration: 30s}", cutAtTheEnd,
 		"{metric: unknownPPM, max: 1000}, {metric: latencyP99, region: ap-northeast-1, max: 250ms}")), "a region is dark for the last 10 s of 30")
 }
 
-// At the end of a Gaussian curve, no clients are active. Clients that still wait for an answer nevertheless count as
-// hung.
+// At the end of a Gaussian curve, no clients are active. Clients that are still waiting for an answer nevertheless
+// count as hung.
 func TestStallAtTheEndOfACurve(t *testing.T) {
 	t.Parallel()
 	notPassed(t, simulate(t, farRegions(leader, bank, "{clientsPerRegion: 10, warmup: 2s, duration: 30s, curve: {shape: Gaussian}}", cutAtTheEnd,
 		"{metric: latencyP99, region: ap-northeast-1, max: 250ms}")), "a region is dark for the last 10 s of 30")
 }
 
-// A timeout does not count as an answer. So a region that does not answer for the last 10 of 30 s is also detected if
-// requestTimeout is shorter.
+// A timeout does not count as an answer. So if a region does not answer for the last 10 of 30 s, this is detected even
+// if requestTimeout is shorter.
 func TestShorterTimeoutIsNoAnswer(t *testing.T) {
 	t.Parallel()
 	for _, timeout := range []string{"30s", "9500ms", "8s"} {
@@ -67,8 +67,8 @@ func TestRefusingRegionDoesNotPass(t *testing.T) {
 		"{name: kill, at: 10s, podKill: {target: {regions: [ap-northeast-1]}, lasting: true}}", "")), "a region refuses for the last 20 s of 30")
 }
 
-// Clients that have retried a transaction since the warm-up count as unanswered, although their transactions were due
-// before the window opened. By Little's law, 200 clients that share 10 commits per second wait 20 s on average.
+// Clients that have been retrying a transaction since the warm-up count as unanswered, although their transactions were
+// due before the window opened. By Little's law, 200 clients that share 10 commits per second wait 20 s on average.
 func TestTransactionsOfTheWarmupThatNeverEndCount(t *testing.T) {
 	t.Parallel()
 	d := simulate(t, farRegions("{name: sdur}",

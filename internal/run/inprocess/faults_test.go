@@ -20,8 +20,8 @@ import (
 	"github.com/geobench/geobench/internal/run/node"
 )
 
-// withFault returns a run of 12 s over two regions, with a fault from 4 s to 7 s. A kill happens at 4 s and has no
-// duration.
+// withFault returns a run of 12 s over two regions, with a fault from 4 s to 7 s. If the fault is a kill, it happens at
+// 4 s and has no duration.
 func withFault(engine, kind, spec string, seed int) string {
 	duration := "duration: 3s, "
 	if strings.HasSuffix(kind, "Kill") {
@@ -32,7 +32,7 @@ func withFault(engine, kind, spec string, seed int) string {
 	return text + fmt.Sprintf("  faults: [{name: f, at: 4s, %s%s: %s}]\n", duration, kind, spec)
 }
 
-// With every engine, each fault has an effect while it lasts and none afterwards, and the data stays correct.
+// With every engine, each fault has an effect while it lasts and no effect afterwards, and the data stays correct.
 func TestSimulatedFaults(t *testing.T) {
 	const second = "{regions: [ap-northeast-1]}"
 	for _, tc := range []struct {
@@ -81,8 +81,8 @@ func TestSimulatedFaults(t *testing.T) {
 	}
 }
 
-// A killed node loses its state. The other nodes continue if the protocol permits, and the remaining copies pass the
-// audit.
+// A killed node loses its state. The other nodes continue if the protocol permits this, and the remaining copies pass
+// the audit.
 func TestSimulatedKill(t *testing.T) {
 	text := withFault("{name: calvin, parameters: {ordering: consensus}}", "podKill", "{target: {role: leader}}", 1)
 	text = strings.Replace(text, "regions: [{name: us-west-2}, {name: ap-northeast-1}]", "regions: [{name: us-east-1}, {name: us-west-2}, {name: eu-west-1}]", 1)
@@ -92,7 +92,7 @@ func TestSimulatedKill(t *testing.T) {
 	if d.Verdict != v1alpha1.VerdictPassed || !f.Lasting || f.ToMicroseconds != nil || len(f.Lost) != 1 || f.Availability == nil {
 		t.Fatalf("%s %+v: %+v", d.Verdict, d.Reasons, f)
 	}
-	// An election takes 1 to 2 s; then two of three regions continue.
+	// An election takes 1 to 2 s. Then two of the three regions continue.
 	if a := f.Availability; a.OutageMicroseconds < 500_000 || a.OutageMicroseconds > 3_000_000 || a.Failed == 0 || a.FaultPerSecond == 0 {
 		t.Errorf("%+v", a)
 	}
@@ -107,13 +107,13 @@ func TestSimulatedKill(t *testing.T) {
 	}
 }
 
-// A killed container without a journal restarts with an empty node. If the engine replaces lost nodes, the run recovers
-// and all nodes have complete copies. With other engines the node stays lost.
+// After a kill without a journal, the container restarts with an empty node. If the engine replaces lost nodes, the run
+// recovers and all nodes have complete copies. Otherwise the node stays lost.
 func TestSimulatedReplacement(t *testing.T) {
 	for _, e := range replacing(t) {
 		for _, regions := range []int{2, 3} {
 			if regions == 2 && strings.Contains(e.needs, "homeLogs: Regions") {
-				continue // the plan would reject this
+				continue // the plan would reject such a run
 			}
 			text := withFault(e.engine(), "containerKill", "{target: {role: "+e.leads+", count: 1}}", 1)
 			if regions == 3 {
@@ -151,8 +151,8 @@ func TestSimulatedLoss(t *testing.T) {
 	}
 }
 
-// If there is only one log, the loss of its region stops the database. The run reports this and says that no rows could
-// be audited. It reports no wrong answer.
+// If there is only one log, the loss of its region stops the database. The run reports the loss and states that no rows
+// could be audited. It reports no wrong answer.
 func TestSimulatedLossOfTheOnlyLog(t *testing.T) {
 	d := simulate(t, withFault("{name: calvin}", "podKill", "{target: {role: leader}}", 1))
 	f := d.Faults[0]
@@ -201,12 +201,12 @@ func TestSimulatedFaultsWithHistory(t *testing.T) {
 	}
 }
 
-// ofBusyMachine reports whether a reason can be caused by an overloaded machine alone.
+// ofBusyMachine reports whether an overloaded machine alone can cause the given reason.
 func ofBusyMachine(reason string) bool {
 	return reason == result.ReasonDriverBound || reason == result.ReasonNetworkNotVerified || reason == result.ReasonFaultMistimed
 }
 
-// geobench run detects every disturbance of a node that is not in its plan, however short the disturbance is.
+// geobench run detects every disturbance of a node that is not in its plan, even a very short one.
 func TestUndeclaredDisturbance(t *testing.T) {
 	p := planOf(t, manifestOf("smallbank-two-regions", twoRegions, "{name: calvin}", "{clientsPerRegion: 1, warmup: 1s, duration: 1h}", 1))
 	nodes, err := node.StartLocal(t.Context(), *p.Deployment(time.Now(), "local"), node.LocalConfig{Engine: p.Engine, Procedures: catalog.Procedures(), ParseWorkload: catalog.Parse})
@@ -233,7 +233,7 @@ func TestUndeclaredDisturbance(t *testing.T) {
 	if len(d) != 1 || d[0].Name != "ap-northeast-1/0/0" || d[0].What != "link ap-northeast-1 -> us-west-2 delay 1ms" || d[0].From < 0 || d[0].To < d[0].From {
 		t.Errorf("%+v", d)
 	}
-	// The log of the node shows the disturbance, and the measured round trips show its effect.
+	// The log of the node shows this disturbance, and the measured round trips show its effect.
 	if err := nodes.Node(1).Disturb(t.Context(), admin.Now(&admin.Disturbance{Links: []admin.DisturbedLink{{To: "us-west-2", Link: faster, Back: faster}}})); err != nil {
 		t.Fatal(err)
 	}
@@ -275,7 +275,7 @@ func TestRunFaults(t *testing.T) {
 	if a := cut.Availability; a == nil || cut.ToMicroseconds == nil || *cut.ToMicroseconds < 3_000_000 {
 		t.Errorf("%+v %+v", cut, a)
 	}
-	// Compare numbers of commits, because their absolute values depend on the machine.
+	// Compare the numbers of commits only with each other, because their absolute values depend on the machine.
 	second := func(i int) int64 { return d.Timeline[i].Regions[1] }
 	if before, during := max(second(0), second(1)), min(second(2), second(3)); during*4 > before*3 {
 		t.Errorf("the region that was cut off committed %d in a second of it, and %d in one before", during, before)
@@ -309,7 +309,7 @@ func sumOf(t *testing.T, r *prometheus.Registry, name string) (sum float64) {
 }
 
 // Killed nodes with journals restart and continue, and the journals are truncated during the run. No acknowledged
-// transaction is lost, transactions in flight finish exactly once, and the answers are strictly serializable.
+// transaction is lost, transactions in flight finish exactly once, and the history is strictly serializable.
 func TestRunRestarts(t *testing.T) {
 	t.Parallel()
 	for _, engine := range engines.Names() {
@@ -317,7 +317,7 @@ func TestRunRestarts(t *testing.T) {
 			t.Parallel()
 			load := "{clientsPerRegion: 20, thinkTime: 20ms, warmup: 1s, duration: 8s, requestTimeout: 2s}"
 			text := manifestOf("smallbank-two-regions", twoRegions, strict(engine), load, 1)
-			if engine == "detock" { // causes deadlocks, for which a goroutine outside the loop searches
+			if engine == "detock" { // provoke deadlocks, for which a goroutine outside the loop searches
 				text = strings.Replace(text, "{name: detock}", `{name: detock, parameters: {resolverCore: own, opportunistic: "false"}}`, 1)
 				text = strings.Replace(text, "customers: 10000, multiHomePercent: 25", "customers: 100, multiHomePercent: 80", 1)
 			}

@@ -11,15 +11,15 @@ import (
 	"github.com/geobench/geobench/internal/engine/engines"
 )
 
-// figuresFile has a digest of the simulated results for each engine.
+// figuresFile contains a digest of the simulated results of each engine.
 const figuresFile = "testdata/figures.txt"
 
 // TestSimulatedFiguresStay compares the simulated results of every engine with committed digests, because published
 // figures must be reproducible.
 //
-// The test detects changes of the simulator, a protocol or a workload that alter figures. It also detects a dependence
-// on the order of a map, the clock or the number of threads. If a change is intended, GEOBENCH_NEW_FIGURES=1 rewrites
-// the file. The changelog must then state which figures have changed, and why.
+// The test detects changes of the simulator, a protocol or a workload that alter figures. It also detects results that
+// depend on the order of a map, on the clock or on the number of threads. If a change is intended,
+// GEOBENCH_NEW_FIGURES=1 rewrites the file. The changelog must then state which figures have changed, and why.
 func TestSimulatedFiguresStay(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skipf("on %s a multiplication and an addition may be rounded once, on amd64 they are twice", runtime.GOARCH)
@@ -40,7 +40,7 @@ func TestSimulatedFiguresStay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// This digest equals the output of geobench simulate -f experiments/quickstart.yaml -o json | sha256sum.
+	// This is the digest of the output of geobench simulate -f experiments/quickstart.yaml -o json.
 	add("quickstart", string(quickstart))
 	if os.Getenv("GEOBENCH_NEW_FIGURES") != "" {
 		if err := os.WriteFile(figuresFile, []byte(now.String()), 0o600); err != nil {

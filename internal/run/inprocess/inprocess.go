@@ -1,6 +1,6 @@
 // Package inprocess runs a plan without a cluster. Simulate uses virtual time. Run uses real time, with all nodes and
-// load generators in this process. On runs a plan on an existing database. All three pass the same kind of facts to
-// package judge as the operator.
+// load generators in this process. On runs a plan on an existing database. Package judge evaluates the results from the
+// same kind of facts as those that the operator collects.
 package inprocess
 
 import (
@@ -16,9 +16,10 @@ import (
 type Progress struct {
 	// Stage describes the current activity in a few words.
 	Stage string
-	// Elapsed and Total are times of the run's clock, which is virtual in a simulation. Both are 0 before the load starts.
+	// Elapsed and Total are the elapsed and the total time on the run's clock, which is virtual in a simulation. Both are
+	// 0 before the load starts.
 	Elapsed, Total time.Duration
-	// Regions has the progress of the load generators, in the order of the topology; nil before the load starts.
+	// Regions contains the progress of the load generators, in the order of the topology; nil before the load starts.
 	Regions []load.Progress
 }
 

@@ -19,8 +19,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/engines"
 )
 
-// manifestOf returns the manifests of a database over regions of a preset network profile, and of a run on this
-// database.
+// manifestOf returns the manifests of a database over the given regions of a preset network profile, and of a run on
+// this database.
 func manifestOf(preset string, regions []string, engine string, load string, seed int) string {
 	var names []string
 	for _, r := range regions {
@@ -88,8 +88,8 @@ func TestSimulatingTwiceGivesTheSameBytes(t *testing.T) {
 	}
 }
 
-// TestLawOnPresets compares simulated runs of SmallBank at low load with the latency model, on network profiles of the
-// repository.
+// TestLawOnPresets compares simulated runs of SmallBank at low load with the latency model, on network profiles from
+// the repository.
 func TestLawOnPresets(t *testing.T) {
 	presets := map[string][]string{
 		"smallbank-two-regions": twoRegions,
@@ -123,7 +123,7 @@ func TestLawOnPresets(t *testing.T) {
 	}
 }
 
-// TestRun runs a database in real time. It checks only properties that hold on a machine of any speed.
+// TestRun runs a database in real time. It checks only properties that do not depend on the speed of the machine.
 func TestRun(t *testing.T) {
 	text := manifestOf("smallbank-two-regions", twoRegions, "{name: calvin}", "{clientsPerRegion: 5, warmup: 500ms, duration: 2s}", 1)
 	var stages []string
@@ -141,8 +141,8 @@ func TestRun(t *testing.T) {
 	if d.Verdict == v1alpha1.VerdictFailed {
 		t.Errorf("verdict Failed: %v, checks %v", d.Reasons, d.Checks)
 	}
-	// The latency model is a lower bound on any machine. A region with a round trip of 100 ms to the leader of the
-	// log cannot commit faster.
+	// The latency model is a lower bound on any machine: a region whose round trip to the leader of the log takes 100 ms
+	// cannot commit faster than that.
 	if p50 := d.Regions[1].LatencyMicroseconds.P50.Least(); p50 < 100_000 {
 		t.Errorf("p50 of %s is %d us, less than the round trip", d.Regions[1].Name, p50)
 	}
@@ -154,8 +154,8 @@ func TestRun(t *testing.T) {
 	if len(stages) < 4 {
 		t.Errorf("the progress went through %v only", stages)
 	}
-	// With a few clients that send one transaction at a time, requests and answers are as large as in the
-	// simulator. Only the frame headers are shorter.
+	// With a few clients that send one transaction at a time, requests and answers have the same size as in the simulator,
+	// apart from shorter frame headers.
 	simulated := simulate(t, text).Summary.Wire
 	for what, f := range map[string]func(*result.Wire) int64{
 		"requests": func(w *result.Wire) int64 { return w.RequestBytesPerTransaction },
@@ -183,7 +183,7 @@ func serializable() (names []string) {
 	return names
 }
 
-// strict returns spec.engine for an engine, with the parameters that strict serializability requires.
+// strict returns spec.engine for an engine, with the parameters that it needs for strict serializability.
 func strict(engine string) string {
 	if engine == "sdur" { // by default, its read-only transactions use slightly old snapshots
 		return "{name: sdur, parameters: {readOnly: certified}}"
@@ -191,7 +191,7 @@ func strict(engine string) string {
 	return "{name: " + engine + "}"
 }
 
-// checkAll checks that every verification passed, and that each history has at least least committed transactions.
+// checkAll checks that every verification passed, and that each history contains at least least committed transactions.
 func checkAll(t *testing.T, d *result.Document, least int) {
 	t.Helper()
 	var names []string
@@ -212,8 +212,8 @@ func checkAll(t *testing.T, d *result.Document, least int) {
 	}
 }
 
-// Recording a history does not affect the run. With each engine, the transactions are the same as without a history.
-// The times are the same, too, apart from the effect of larger messages.
+// Recording a history does not affect the run: with each engine, the transactions are the same as without a history. So
+// are the times, apart from the effect of larger messages.
 func TestSimulateRecordsHistories(t *testing.T) {
 	for _, engine := range serializable() {
 		t.Run(engine, func(t *testing.T) {
@@ -233,7 +233,7 @@ func TestSimulateRecordsHistories(t *testing.T) {
 	}
 }
 
-// A history in real time includes answers that arrive after the request timeout.
+// The history of a run in real time includes answers that arrive after the request timeout.
 func TestRunRecordsHistories(t *testing.T) {
 	text := manifestOf("smallbank-two-regions", twoRegions, "{name: calvin}", "{clientsPerRegion: 20, warmup: 500ms, duration: 2s, requestTimeout: 100ms}", 1)
 	d, err := Run(t.Context(), planOf(t, verifyAll(text)), nil)
@@ -249,7 +249,7 @@ func TestRunRecordsHistories(t *testing.T) {
 }
 
 // After the last answer, the audit waits for messages that are still in flight to another region. They take half of 264
-// ms, and until they arrive, the other region lacks some single-home transactions.
+// ms. Until they arrive, some single-home transactions are missing in that region.
 func TestSimulateAuditsAQuietDatabase(t *testing.T) {
 	regions := []string{"eu-west-2", "ap-southeast-2"}
 	text := manifestOf("detock-eight-regions", regions, "{name: slog}", "{clientsPerRegion: 20, warmup: 100ms, duration: 500ms}", 1)

@@ -59,7 +59,7 @@ func (l *live) enter(s v1alpha1.Stage) {
 	l.stage.Store(&f)
 }
 
-// faults records which faults may have an effect now.
+// faults records which faults may currently have an effect.
 func (l *live) faults(lives []*fault.Life) {
 	active := map[string]bool{}
 	for _, f := range lives {
@@ -68,7 +68,7 @@ func (l *live) faults(lives []*fault.Life) {
 	l.active.Store(&active)
 }
 
-// play derives the stage from the progress of the load generators from now on.
+// play switches the stage to the one that the load generators' progress implies.
 func (l *live) play(workers []*load.Worker) {
 	last := schedule(l.plan).Repetitions
 	f := func() v1alpha1.Stage {
@@ -77,7 +77,7 @@ func (l *live) play(workers []*load.Worker) {
 		switch {
 		case p.Stage == load.Measure:
 			return v1alpha1.StageMeasure
-		// Only the last drain ends the load. Other drains are followed by the next warm-up.
+		// Only the last drain ends the load. After any other drain, the next warm-up follows.
 		case p.Stage == load.Done || p.Stage == load.Drain && p.Repetition == last:
 			return v1alpha1.StageCollect
 		}
@@ -96,7 +96,8 @@ func (l *live) nodes(nodes *node.Local) {
 	}
 }
 
-// observe registers the metrics of a worker and makes its configuration update them. It returns nil without a registry.
+// observe registers the metrics of a worker and changes its configuration so that the worker updates them. It returns
+// nil without a registry.
 func (l *live) observe(c *load.WorkerConfig) *collect.Worker {
 	if l.registry == nil {
 		return nil

@@ -14,16 +14,16 @@ import (
 )
 
 // BenchmarkMetrics measures the cost of metrics. It compares the throughput of a saturated database (no emulated delay,
-// all CPUs busy) with and without metrics that are scraped every second. Runs with and without metrics alternate in one
-// process. overhead-% is the median, over all pairs of runs, of the loss of throughput. cpu-overhead-% is the same for
-// the throughput per second of CPU time.
+// all CPUs busy) with and without metrics that are scraped every second. Both kinds of runs alternate in one process.
+// overhead-% is the median loss of throughput over all pairs of runs. cpu-overhead-% is the same for the throughput per
+// second of CPU time.
 func BenchmarkMetrics(b *testing.B) {
 	text := strings.Replace(manifestOf("smallbank-two-regions", twoRegions, "{name: calvin}", "{clientsPerRegion: 200, warmup: 1s, duration: 6s}", 1),
 		"network: {profileRef: {name: smallbank-two-regions}, emulation: BuiltIn}",
 		"network: {emulation: None, profile: {intraRegion: {rtt: 0s}, links: [{from: us-west-2, to: ap-northeast-1, rtt: 0s}]}}", 1)
 	p := planOf(b, text)
-	// play returns the number of transactions per second of real time and per second of CPU time. Other load on the
-	// machine hardly affects the latter.
+	// play returns the number of transactions per second of real time, and per second of CPU time. Other load on the
+	// machine hardly affects the second number.
 	play := func(observe bool) (rate, perCPU float64) {
 		o := Observer{}
 		if observe {
@@ -48,7 +48,7 @@ func BenchmarkMetrics(b *testing.B) {
 	var overheads, cpu, with, without []float64
 	for b.Loop() {
 		for i := range 5 {
-			// Alternate the order, so that warming up of the machine favors neither of the two kinds.
+			// Alternate the order, so that the warming up of the machine favors neither kind of run.
 			on, onCPU := play(i%2 == 0)
 			off, offCPU := play(i%2 == 1)
 			if i%2 == 1 {

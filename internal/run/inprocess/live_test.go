@@ -16,7 +16,7 @@ import (
 )
 
 // TestLiveMetrics scrapes a run continuously. The metrics match the table of metrics, and show the stages of the run
-// and the active fault. At the end they agree with the result.
+// and the active fault. At the end, they agree with the result.
 func TestLiveMetrics(t *testing.T) {
 	text := manifestOf("smallbank-two-regions", twoRegions, "{name: calvin}", "{clientsPerRegion: 10, warmup: 1s, duration: 4s}", 1) +
 		"  faults: [{name: slow, at: 1s, duration: 1s, networkDelay: {between: {}, delay: 20ms}}]\n"
@@ -88,7 +88,7 @@ func TestLiveMetrics(t *testing.T) {
 	if !fault[0] || !fault[1] {
 		t.Errorf("the fault was shown with %v only", fault)
 	}
-	// The metrics include the warm-up, but the result does not.
+	// The metrics include the warm-up, whereas the result does not.
 	if measured := float64(d.Summary.Committed); committed < measured || committed > 3*measured || counted != committed {
 		t.Errorf("%.0f committed and %.0f latencies were shown, %.0f are in the result", committed, counted, measured)
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// In a closed loop, a stall affects only one transaction of each client, however long it lasts. The result must name a
-// region that did not answer for a third of the window, even if it recovered before the end.
+// In a closed loop, a stall affects only one transaction of each client, regardless of its length. If a region did not
+// answer for a third of the window, the result must name the region, even if it recovered before the end.
 func TestStallInTheMiddleIsNamed(t *testing.T) {
 	t.Parallel()
 	d := simulate(t, farRegions(leader, bank, "{clientsPerRegion: 10, warmup: 2s, duration: 30s}",

@@ -8,8 +8,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// asymmetric returns a run over four regions whose links have a different delay in each direction, a jitter of 10 ms
-// and 1% loss.
+// asymmetric returns a run over four regions. Each link has a different delay in each direction, a jitter of 10 ms and
+// 1% loss.
 func asymmetric(seed int) string {
 	var links, regions []string
 	names := []string{"a", "b", "c", "d"}
@@ -47,7 +47,7 @@ spec:
 `, strings.Join(links, ""), strings.Join(regions, ", "), seed)
 }
 
-// None of 100 runs on a network that matches its declaration is rejected because of random variation in the median
+// Of 100 runs on a network that matches its declaration, none is rejected because of random variation in the median
 // round trips.
 func TestChanceRefusesNoNetwork(t *testing.T) {
 	for seed := range 100 {

@@ -20,12 +20,12 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// PlanOn plans a run of On on a database without a manifest. engine is the database's name in results. promises is the
-// isolation level that its histories must satisfy; 0 for none. t has the regions of the clients. The links of t must be
-// omitted or zero, because real links are not delayed artificially. PlanOn returns check.Problems if the run requires
-// something that is impossible on such a database, for example a fault.
+// PlanOn plans a run for On on a database without a manifest. engine is the database's name in results. promises is the
+// isolation level that its histories must satisfy; 0 for none. t contains the regions of the clients. The links of t
+// must be omitted or zero, because real links are not delayed artificially. PlanOn returns check.Problems if the run
+// requires something that is impossible on such a database, for example a fault.
 func PlanOn(run *v1alpha1.BenchmarkRun, engine string, promises isolation.Level, t geo.Topology) (*plan.Plan, error) {
-	// Results are compared by engine name, so reject the names of Geobench's engines.
+	// Results are compared by engine name, so reject the names of Geobench's own engines.
 	if _, own := engines.Lookup(engine); own || engine == "" {
 		return nil, fmt.Errorf("engine: %q does not tell the target from the engines of geobench (%s): give it the database's own name", engine, strings.Join(engines.Names(), ", "))
 	}
@@ -43,7 +43,7 @@ func PlanOn(run *v1alpha1.BenchmarkRun, engine string, promises isolation.Level,
 	})
 }
 
-// PlanExternal plans a run of On on an external database. db is its GeoDatabase, which has spec.external and has
+// PlanExternal plans a run for On on an external database. db is its GeoDatabase, which has spec.external and has
 // already been checked. Errors are as in PlanOn.
 func PlanExternal(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, engine *protocol.Engine) (*plan.Plan, error) {
 	params, errs := engine.Resolve(db.Spec.Engine.Parameters)
@@ -56,11 +56,11 @@ func PlanExternal(run *v1alpha1.BenchmarkRun, db *v1alpha1.GeoDatabase, engine *
 	})
 }
 
-// planOn checks a plan for a database without delayed links, and creates the workload.
+// planOn checks a plan for a database without emulated links, and creates the workload.
 func planOn(p *plan.Plan) (*plan.Plan, error) {
 	run, engine, promises, t := p.Run, p.Engine.Name, p.Engine.Promises(p.Params), p.Topology
 	p.Profile = &v1alpha1.NetworkProfileSpec{}
-	// A zero link stands for a link without emulated delay.
+	// A zero link is a link without emulated delay.
 	if t.Links == nil {
 		for range t.Regions {
 			p.Topology.Links = append(p.Topology.Links, make([]geo.Link, len(t.Regions)))
@@ -95,9 +95,9 @@ func planOn(p *plan.Plan) (*plan.Plan, error) {
 	})
 }
 
-// On runs a plan of PlanOn or PlanExternal on an existing database. It loads the plan's data set, plays the clients in
-// real time, and evaluates the result. The plan's topology has the regions of the clients. Cancellation works as in
-// Run.
+// On runs a plan from PlanOn or PlanExternal on an existing database. It loads the plan's data set, plays the clients
+// in real time, and evaluates the result. The plan's topology contains the regions of the clients. On handles
+// cancellation like Run.
 func On(ctx context.Context, p *plan.Plan, db target.Database, report Report) (*result.Document, error) {
 	if report == nil {
 		report = func(Progress) {}

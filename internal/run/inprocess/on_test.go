@@ -9,8 +9,8 @@ import (
 	"github.com/geobench/geobench/internal/base/isolation"
 )
 
-// Links to an existing database are not delayed artificially. So a topology may omit its links, and a topology with
-// delays is rejected.
+// Links to an existing database are not delayed artificially. So a topology may omit its links, but must not have
+// delays.
 func TestLinksOfATargetAreReal(t *testing.T) {
 	run := &v1alpha1.BenchmarkRun{}
 	run.Spec.Workload.RMW = &v1alpha1.RMW{Records: 100, RecordsPerTransaction: 1, WritesPerTransaction: 1, ValueBytes: 8}

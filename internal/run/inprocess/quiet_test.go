@@ -16,12 +16,12 @@ import (
 	"github.com/geobench/geobench/internal/bench/target"
 )
 
-// stirring is a database with scripted activity. After the end of the script, the last entry is repeated.
+// stirring is a database with scripted activity. Once the script has ended, its last entry is repeated.
 type stirring struct {
 	target.Database
 	script []target.Activity
 	asked  int
-	// audited is the number of activity readings before the audit. leftOut has the nodes that the audit omitted.
+	// audited is the number of activity readings before the audit. leftOut lists the nodes that the audit omitted.
 	audited int
 	leftOut []geo.NodeID
 }
@@ -42,8 +42,9 @@ func (s *stirring) Audit(_ context.Context, leftOut func(geo.NodeID) bool) ([][]
 	return nil, nil
 }
 
-// Some activity, such as the replication of the last commits, continues although nothing is pending. Only the number of
-// operations reveals it. The audit waits for this activity, even if the round trips of the database are unknown.
+// Some activity, such as the replication of the last commits, continues although no transaction is pending. Only the
+// number of operations reveals this activity. The audit waits for it, even if the round trips of the database are
+// unknown.
 func TestQuietAfterTheLastOperation(t *testing.T) {
 	for name, rtt := range map[string]time.Duration{"a target": 0, "nodes far apart": 2 * poll} {
 		t.Run(name, func(t *testing.T) {
@@ -60,8 +61,8 @@ func TestQuietAfterTheLastOperation(t *testing.T) {
 	}
 }
 
-// The audit omits nodes with transactions that a fault left unfinished. The reading that concludes the wait also
-// determines these nodes.
+// The audit omits nodes with transactions that a fault left unfinished. These nodes are determined by the same reading
+// that ends the wait.
 func TestWhoWaitsForLostNodesIsLeftOut(t *testing.T) {
 	topology := geo.Topology{Regions: []string{"a", "b", "c"}, Partitions: 1, Replicas: 1, Links: make([][]geo.Link, 3)}
 	for r := range topology.Links {
@@ -87,8 +88,8 @@ func TestWhoWaitsForLostNodesIsLeftOut(t *testing.T) {
 	})
 }
 
-// A database that never becomes quiescent is not audited. The measurement passes this on as a fact and does not return
-// an error.
+// A database that never becomes quiescent is not audited. The measurement reports this as a fact and does not return an
+// error.
 func TestNeverQuiet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		db := &stirring{script: []target.Activity{{Pending: 3}}}

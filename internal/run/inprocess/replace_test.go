@@ -26,12 +26,12 @@ func replaced(engine, load string, faults ...string) string {
 // replacer is an engine that can replace lost nodes in a database of three regions with one node each.
 type replacer struct {
 	name string
-	// needs has the parameters that the engine requires to replace nodes. quick has parameters with which it detects a
+	// needs lists the parameters that the engine requires to replace nodes. quick lists parameters with which it detects a
 	// lost node soon. leads is the role of the leading node.
 	needs, quick, leads string
 }
 
-// engine returns spec.engine with the required parameters and with more.
+// engine returns spec.engine with the parameters in needs and in more.
 func (r *replacer) engine(more ...string) string {
 	parameters := slices.DeleteFunc(append(more, r.needs), func(p string) bool { return p == "" })
 	return fmt.Sprintf("{name: %s, parameters: {%s}}", r.name, strings.Join(parameters, ", "))
@@ -76,8 +76,8 @@ func replacing(t *testing.T) []replacer {
 	return all
 }
 
-// kills returns n kills of containers, one region after another. The first is at first, and every is the time between
-// two kills.
+// kills returns n kills of containers, one region after another. The first kill is at the time first, and every is the
+// time between two kills.
 func kills(n int, first, every time.Duration) (faults []string) {
 	for i := range n {
 		region := []string{"us-east-1", "us-west-2", "eu-west-1"}[i%3]
@@ -86,7 +86,7 @@ func kills(n int, first, every time.Duration) (faults []string) {
 	return faults
 }
 
-// armed is the problem of a kill that is still waiting at the end of the run. On a busy machine this may happen,
+// armed is the problem of a kill that is still waiting at the end of the run. This may happen on a busy machine,
 // because a kill waits until the previous loss is replaced.
 const armed = "it was in state Armed when the run ended"
 
@@ -107,7 +107,7 @@ func killsAsked(t *testing.T, usual int) int {
 	return n
 }
 
-// In real time, nodes without journals are killed one after another. Each loses its state and is replaced. No
+// In real time, nodes without journals are killed one after another. Each of them loses its state and is replaced. No
 // acknowledged transaction is lost, and every copy is complete at the end.
 func TestRunReplacements(t *testing.T) {
 	t.Parallel()
@@ -149,9 +149,9 @@ func TestRunReplacements(t *testing.T) {
 	}
 }
 
-// An empty process replaces a lost writer and obtains the log from the storage nodes. A lost storage node or copy
-// obtains the log from the writer. In simulations and in real time, no acknowledged transaction is lost and every copy
-// is complete.
+// If the writer is lost, an empty process replaces it and obtains the log from the storage nodes. If a storage node or
+// a copy is lost, its replacement obtains the log from the writer. In simulations and in real time, no acknowledged
+// transaction is lost and every copy is complete.
 func TestWriterIsReplaced(t *testing.T) {
 	t.Parallel()
 	const fault = "{name: kill-%d, at: %ds, tolerance: 1m, containerKill: {target: {%s, count: 1}}}"
@@ -194,8 +194,8 @@ func TestWriterIsReplaced(t *testing.T) {
 	}
 }
 
-// A fault that would lose more nodes at once than the database tolerates affects no node, and the run reports the
-// reason. This also holds if the targets become known only during the run.
+// If a fault would lose more nodes at once than the database tolerates, no node is lost, and the run reports the
+// reason. This is also the case if the targets become known only during the run.
 func TestTooManyLosses(t *testing.T) {
 	t.Parallel()
 	load := "{clientsPerRegion: 5, thinkTime: 100ms, warmup: 1s, duration: 14s, requestTimeout: 2s}"
@@ -211,7 +211,7 @@ func TestTooManyLosses(t *testing.T) {
 	}
 }
 
-// If a loss is due before the previous loss is replaced, it waits until then.
+// If a loss is due before the previous loss is replaced, it waits until that loss is replaced.
 func TestLossesWait(t *testing.T) {
 	t.Parallel()
 	load := "{clientsPerRegion: 5, thinkTime: 100ms, warmup: 1s, duration: 14s, requestTimeout: 2s}"

@@ -19,12 +19,12 @@ import (
 	"github.com/geobench/geobench/internal/engine/timers"
 )
 
-// tape records the transactions that the load generator of a region sent in a run, and the answers that it received.
-// With a tape, the generator can be replayed without the database.
+// tape records the transactions that a region's load generator sent in a run, and the answers that it received. With a
+// tape, the load generator can be replayed without the database.
 type tape struct {
 	calls   []call
 	answers []answer
-	numbers map[txn.ID]int // by transaction, its index in calls
+	numbers map[txn.ID]int // by transaction, the index in calls
 	real    workload.Generator
 }
 
@@ -65,7 +65,7 @@ func (w tapeWriter) Next(client int, elapsed time.Duration, t *txn.Transaction) 
 	return r
 }
 
-// listener writes the answers that a client receives to a tape.
+// listener records on a tape the answers that a client receives.
 type listener struct {
 	protocol.Client
 	env  protocol.ClientEnv
@@ -77,7 +77,7 @@ func (l listener) Complete(o txn.Outcome) {
 	l.Client.Complete(o)
 }
 
-// taped is a recorded run: its document, its facts, the tapes of its regions, and its population.
+// taped is a recorded run: its document, its facts, the tapes of its regions, and the hashes of what its clients sent.
 type taped struct {
 	document   *result.Document
 	facts      judge.Facts
@@ -107,7 +107,7 @@ func record(t *testing.T, p *plan.Plan) *taped {
 }
 
 // replayed is a workload whose generators return the transactions of a tape in order. It uses the ledgers of the
-// recorded run, because the replay keeps that run's database: a removed answer does not undo a commit.
+// recorded run, because a replay does not change that run's database: removing an answer does not undo a commit.
 type replayed struct {
 	workload.Workload
 	tape *tape
@@ -135,7 +135,7 @@ func (*tapeReader) Late(txn.Outcome)             {}
 func (r *tapeReader) Ledger() workload.Ledger    { return r.tape.real.Ledger() }
 func (r *tapeReader) Realised() []workload.Count { return r.tape.real.Realised() }
 
-// stage plays a load generator in virtual time. It delivers the answers of a tape and has no database.
+// stage runs a load generator in virtual time. It delivers the answers of a tape and has no database.
 type stage struct {
 	now     time.Duration
 	timers  timers.Queue
@@ -147,7 +147,7 @@ func (s *stage) Now() time.Duration                          { return s.now }
 func (s *stage) After(d time.Duration, timer protocol.Timer) { s.timers.Push(s.now+d, timer) }
 func (s *stage) Submit(t *txn.Transaction)                   { s.sent = append(s.sent, t.ID) }
 
-// play returns the report of a region's load generator after it has received these answers.
+// play returns the report that a region's load generator produces after it has received the given answers.
 func play(t *testing.T, p *plan.Plan, r geo.Region, x *tape, answers []answer) *result.Report {
 	t.Helper()
 	with := *p
@@ -181,7 +181,7 @@ func play(t *testing.T, p *plan.Plan, r geo.Region, x *tape, answers []answer) *
 	return m.Report()
 }
 
-// replay returns the document of the recorded run with the objectives of p and with other answers. The function spoil
+// replay returns the document of the recorded run with the objectives of p and with changed answers. The function spoil
 // changes a recorded answer, or returns false to remove it.
 func (x *taped) replay(t *testing.T, p *plan.Plan, spoil func(answer) (answer, bool)) *result.Document {
 	t.Helper()
@@ -204,7 +204,8 @@ func (x *taped) replay(t *testing.T, p *plan.Plan, spoil func(answer) (answer, b
 	return d
 }
 
-// population has, for each region, a hash of the transactions that its clients sent and of their times.
+// population contains, for each region, a hash of the transactions that its clients sent and of the times at which they
+// sent them.
 type population map[geo.Region]uint64
 
 // counted is a client environment that adds the transactions of its clients to a population.

@@ -11,8 +11,8 @@ import (
 )
 
 // overtaken simulates clients of a database that aborts overtaken transactions: snapshot isolation on a single node,
-// with few records. This is the only database that aborts because of conflicts. If transactions write every record that
-// they read, it is strictly serializable.
+// with few records. No other database aborts because of conflicts. If transactions write every record that they read,
+// the database is strictly serializable.
 func overtaken(t *testing.T, retry string) *result.Document {
 	t.Helper()
 	p := planOf(t, fmt.Sprintf(`apiVersion: geobench.dev/v1alpha1
@@ -41,7 +41,7 @@ spec:
 }
 
 // TestRetryConflicts: clients that retry lose few transactions to conflicts, each attempt is a transaction in the
-// history, and the figures are consistent.
+// history, and the figures agree with each other.
 func TestRetryConflicts(t *testing.T) {
 	const retry = ", retry: {attempts: 6, backoff: 1ms, maxBackoff: 16ms}"
 	without, with := overtaken(t, ""), overtaken(t, retry)

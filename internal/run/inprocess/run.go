@@ -28,21 +28,21 @@ import (
 )
 
 const (
-	// startWithin is the maximum duration of the start of all nodes.
+	// startWithin is the time within which all nodes must start.
 	startWithin = 20 * time.Second
-	// startAhead is the time from the choice of the common start until this start, so that every load generator is ready.
+	// startAhead is how far ahead the common start is chosen, so that every load generator is ready by then.
 	startAhead  = 200 * time.Millisecond
 	poll        = 100 * time.Millisecond
 	reportEvery = time.Second
 )
 
-// verifyWithin is the time within which the measured network must match the declared network. The tests of this package
+// verifyWithin is the time within which the measured network must match the declared network. Tests of this package
 // increase it, because a machine that builds and tests other packages at the same time is slower.
 var verifyWithin = time.Minute
 
-// Run runs a plan in real time. All nodes of the database are in this process. They communicate by TCP over the
-// loopback interface, which delays messages like the declared links. Each region has one load generator. The
-// measurement starts once the measured round trip of every link matches the declared one.
+// Run runs a plan in real time, with all nodes of the database in this process. They communicate by TCP over the
+// loopback interface, and messages are delayed as the declared links require. Each region has one load generator. The
+// measurement starts once the measured round trip of every link matches the declared round trip.
 //
 // If ctx is done early, Run returns its error and a document with the measurements up to that time. This document is
 // Invalid with the reason Cancelled. It is nil if there are no measurements.
@@ -52,9 +52,9 @@ func Run(ctx context.Context, p *plan.Plan, report Report) (*result.Document, er
 
 // Observer configures the live metrics of a run.
 type Observer struct {
-	// Registry is where the metrics are registered; nil for no metrics.
+	// Registry is where Observed registers the metrics; nil for no metrics.
 	Registry prometheus.Registerer
-	// Last, if not nil, is called when the result exists and the database is still open. It is the last opportunity to
+	// Last, if not nil, is called once the result exists, while the database is still open. It is the last opportunity to
 	// collect metrics.
 	Last func(context.Context)
 
@@ -173,7 +173,7 @@ func (m *measurement) run(ctx context.Context) (*result.Document, error) {
 		return m.cancelled(ctx, start)
 	}
 	if f.After, err = m.db.Status(ctx); err != nil {
-		// The measurement itself succeeded, so pass the missing status on as a fact instead of failing the run.
+		// The measurement itself succeeded, so report the missing status as a fact instead of failing the run.
 		f.Unaudited = errors.Join(f.Unaudited, fmt.Errorf("the figures of the nodes after the run are not known: %w", err))
 	}
 	if f.Target != nil && f.Unaudited == nil {
@@ -208,7 +208,7 @@ func (m *measurement) deviations(start time.Time) {
 	}
 }
 
-// deref copies the values that pointers refer to into a slice. It returns err unchanged.
+// deref copies the values to which the pointers refer into a slice. It returns err unchanged.
 func deref[T any](answers []*T, err error) ([]T, error) {
 	out := make([]T, len(answers))
 	for i, a := range answers {
@@ -252,7 +252,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// players has the load generators and their connections, by region.
+// players holds the load generators and their connections, by region.
 type players struct {
 	workers []*load.Worker
 	targets []target.Target
@@ -273,7 +273,7 @@ func (p *players) close() {
 func (m *measurement) connect(ctx context.Context, rec *recording) (*players, error) {
 	p := m.facts.Plan
 	regions := len(p.Topology.Regions)
-	shards := 1 // one for an existing database, because each shard opens connections
+	shards := 1 // one for an existing database, because each shard opens its own connections
 	if m.facts.Target == nil {
 		shards = max(1, runtime.GOMAXPROCS(0)/regions)
 	}
@@ -299,7 +299,7 @@ func (m *measurement) connect(ctx context.Context, rec *recording) (*players, er
 	for r, w := range all.workers {
 		connecting.Go(func() {
 			if err := w.Connect(opening, all.targets[r]); err != nil {
-				// Cancel the connections of the other regions, because the run needs all regions.
+				// The run needs all regions, so cancel the connections of the other regions.
 				stop(err)
 			}
 		})
@@ -344,8 +344,7 @@ func (m *measurement) playAll(ctx context.Context, players *players) (start time
 	err = g.Wait()
 	f.Execution = load.ExecutionAt("", start, schedule(p))
 	stop()
-	// Wait for both goroutines: tell must not report after the run, and meter receives the measurement of this process's
-	// load.
+	// Wait for both goroutines: tell must not report after the run, and meter delivers the load of this process.
 	<-told
 	f.Driver = <-meter
 	f.DriverName = "this process, which runs the nodes and the load generators,"
@@ -399,16 +398,16 @@ func tell(ctx context.Context, p *plan.Plan, start time.Time, workers []*load.Wo
 	}
 }
 
-// stalled is the time after which pending work counts as permanently unfinished, if nodes were lost permanently and the
-// amount of work has not changed.
+// stalled is the time after which pending work counts as permanently unfinished if it has not changed. This applies
+// only if nodes were lost permanently.
 const stalled = 5 * time.Second
 
 // auditQuiet waits until the database is quiescent and then audits all nodes. It audits nothing if the database does
 // not become quiescent in time.
 //
-// No node counts messages in flight as pending. So the database counts as quiescent only if, for the longest round
-// trip, nothing was pending and no row was used. After a permanent loss, some of the remaining nodes may wait for the
-// lost nodes indefinitely. The audit omits them.
+// No node counts messages in flight as pending. So the database counts as quiescent only after a period in which no
+// transaction was pending and no row was used. This period is as long as the longest round trip. After a permanent
+// loss, some of the remaining nodes may wait for the lost nodes indefinitely. The audit omits them.
 func (m *measurement) auditQuiet(ctx context.Context) error {
 	f := &m.facts
 	var gone []geo.NodeID
@@ -416,7 +415,7 @@ func (m *measurement) auditQuiet(ctx context.Context) error {
 		gone = f.Timeline.Lost()
 	}
 	// The distances between the nodes of an existing database are unknown. Wait for at least one poll interval, so that
-	// two consecutive readings must have the same number of operations.
+	// two consecutive readings must show the same number of operations.
 	calm := max(f.Plan.Topology.LongestRTT(), poll)
 	begin := time.Now()
 	operations, since := int64(-1), begin

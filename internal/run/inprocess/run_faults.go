@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// processPoll is the pause before an unfinished step of a fault is tried again.
+	// processPoll is the pause before an unfinished step of a fault is retried.
 	processPoll = 20 * time.Millisecond
 	// processPatience is the time after which an unfinished step of a fault is abandoned.
 	processPatience = 10 * time.Second
@@ -29,9 +29,9 @@ type process struct {
 	t        *geo.Topology
 	timeline *fault.Timeline
 	start    time.Time // start of the first window
-	// observe, if not nil, is called with the faults after every step.
+	// observe, if not nil, is called with the state of all faults after every step.
 	observe func([]*fault.Life)
-	// refused has, for each node that cannot continue from its journal, the reason. Such a node is not restarted again.
+	// refused maps each node that cannot continue from its journal to the reason. Such a node is not restarted again.
 	refused map[geo.NodeID]error
 }
 
@@ -45,8 +45,8 @@ func injectProcess(p *plan.Plan, nodes *node.Local) *process {
 }
 
 // play carries out the timeline, which counts from start, until the timeline is over or ctx is done. Some faults cannot
-// be reverted, for example if the journal of a stopped node is damaged. play gives up on such faults once their steps
-// have timed out and the time sent has passed, at which clients have sent all transactions.
+// be reverted, for example if the journal of a stopped node is damaged. play gives up on such faults after their steps
+// have timed out, but not before the time sent, at which clients have sent all transactions.
 func (in *process) play(ctx context.Context, start time.Time, sent time.Duration) error {
 	in.start = start
 	for {
@@ -63,7 +63,7 @@ func (in *process) play(ctx context.Context, start time.Time, sent time.Duration
 	}
 }
 
-// stuck reports whether every fault that is not over has reported a problem.
+// stuck reports whether every fault that is not over has a problem.
 func (in *process) stuck() bool {
 	return !slices.ContainsFunc(in.timeline.Lives, func(l *fault.Life) bool { return l.State != fault.Done && l.Problem == "" })
 }
@@ -89,8 +89,8 @@ func (in *process) Inject(ctx context.Context, _ *fault.Life, c *fault.Condition
 	return in.apply(ctx, c)
 }
 
-// Propagated implements fault.Injector. It returns true, because a node answers an instruction only after it has
-// carried it out. The log of the node has the exact time.
+// Propagated implements fault.Injector. It returns true, because a node responds to an instruction only after carrying
+// it out. The exact time is in the log of the node.
 func (in *process) Propagated(_ context.Context, l *fault.Life, _ *fault.Conditions) (bool, error) {
 	if !l.Fault.Kills() {
 		fault.Observe(l, nodeTracks(in.nodes, in.timeline, in.start))
@@ -125,7 +125,7 @@ func (in *process) Recovered(ctx context.Context, l *fault.Life, c *fault.Condit
 // Cleanup implements fault.Injector.
 func (in *process) Cleanup(context.Context, *fault.Life) error { return nil }
 
-// apply establishes the conditions on the nodes. It notifies the remaining nodes which nodes are lost before it stops
+// apply establishes the conditions on the nodes. It informs the remaining nodes of all permanent losses before it stops
 // the lost nodes.
 func (in *process) apply(ctx context.Context, c *fault.Conditions) error {
 	lost := in.timeline.Lost()
@@ -148,15 +148,15 @@ func (in *process) apply(ctx context.Context, c *fault.Conditions) error {
 			}
 			if err := again(id); err != nil {
 				err = fmt.Errorf("node %s: %w", in.t.NodeName(id), err)
-				// A damaged journal stays damaged. Other errors, such as a port in use, may be temporary, so the restart is tried
-				// again.
+				// A damaged journal stays damaged. Other errors, such as a port in use, may be temporary, so the restart is
+				// retried.
 				if _, damaged := errors.AsType[*journal.Error](err); damaged {
 					in.refused[id] = err
 				}
 				return err
 			}
 		}
-		// Each call states the complete disturbance, so the call can be repeated after an error.
+		// Each call describes the complete disturbance, so it can be repeated after an error.
 		if err := in.nodes.Node(id).Disturb(ctx, admin.Now(c.Disturbance(id, in.t, lost))); err != nil {
 			return fmt.Errorf("node %s: %w", in.t.NodeName(id), err)
 		}
@@ -176,11 +176,11 @@ func nodeTracks(nodes *node.Local, t *fault.Timeline, start time.Time) (out []*f
 	return out
 }
 
-// nodeFaults reports whether nodes inject a fault themselves. They inject all faults except kills.
+// nodeFaults reports whether the nodes inject a fault themselves. This is the case for all faults except kills.
 func nodeFaults(l *fault.Life) bool { return !l.Fault.Kills() }
 
-// deviations returns disturbances of the nodes in this process that are not in the plan, and the periods in which their
-// links were too fast. It covers the windows of a run whose first warm-up starts at start.
+// deviations returns the disturbances of nodes in this process that are not in the plan, and the periods in which links
+// were too fast. It covers the windows of a run whose first warm-up starts at start.
 func deviations(p *plan.Plan, nodes *node.Local, faults *process, start time.Time) (out []fault.Deviation, fast []fault.FastLink) {
 	s := schedule(p)
 	t := fault.NewTimeline(fault.NewPlan(nil, &p.Topology, p.Seed()), processPoll, processPatience)

@@ -22,26 +22,25 @@ import (
 )
 
 const (
-	// settle is the virtual time before the first warm-up. During this time, leaders are elected and round trips are
-	// measured.
+	// settle is the virtual time before the first warm-up, during which nodes elect leaders and measure round trips.
 	settle = 3 * time.Second
-	// step is the virtual time between two checks of the context. Progress is reported at the same interval.
+	// step is the interval, in virtual time, at which Simulate checks the context and reports progress.
 	step = 100 * time.Millisecond
 	// probeEvery is the interval between two probes of the round trips.
 	probeEvery = 100 * time.Millisecond
 )
 
-// Simulate runs a plan in virtual time. The same plan always yields the same document, byte for byte. Cancellation
-// works as in Run.
+// Simulate runs a plan in virtual time. The same plan always yields the same document, byte for byte. Simulate handles
+// cancellation like Run.
 func Simulate(ctx context.Context, p *plan.Plan, report Report) (*result.Document, error) {
 	return simulateWith(ctx, p, report, func(_ geo.Region, m *load.Machine) attach { return m.Attach }, judge.Document)
 }
 
-// attach returns the client that runs in an environment.
+// attach is a function that creates the client for an environment.
 type attach = func(protocol.ClientEnv) protocol.Client
 
-// simulateWith is Simulate with two replaceable functions. attached creates the clients of a region from its load
-// generators. conclude creates the document of a run whose schedule was completed.
+// simulateWith is Simulate with two replaceable functions. attached returns the function that creates the clients of a
+// region from its load generators. conclude creates the document of a run that has completed its schedule.
 func simulateWith(ctx context.Context, p *plan.Plan, report Report, attached func(geo.Region, *load.Machine) attach,
 	conclude func(*judge.Facts) (*result.Document, error)) (*result.Document, error) {
 	procedures, db, timeline := catalog.Procedures(), database(p), faultsOf(p)
@@ -70,7 +69,7 @@ func simulateWith(ctx context.Context, p *plan.Plan, report Report, attached fun
 	plan := schedule(p)
 	from, _ := plan.Window(1)
 	var faults *simulated.Injector
-	// As in real time, the timeline of faults counts from the start of the first window.
+	// The timeline of faults counts from the start of the first window, as in real time.
 	if len(timeline.Faults) > 0 {
 		faults = simulated.Start(s, db, timeline, settle+from, nil)
 	}
@@ -115,7 +114,7 @@ func simulateWith(ctx context.Context, p *plan.Plan, report Report, attached fun
 		}
 		return true
 	}
-	// plan.End includes the last request timeout, so a client that has not finished one step later would never finish.
+	// plan.End includes the last request timeout, so a client that has not finished one step later will never finish.
 	if ok, err := advance("simulating", settle+plan.End()+step, finished); err != nil {
 		f.After, f.Unfinished = statuses(p, s), s.Pending()
 		for _, m := range machines {
@@ -129,7 +128,7 @@ func simulateWith(ctx context.Context, p *plan.Plan, report Report, attached fun
 	}
 	var gone []geo.NodeID
 	if faults != nil {
-		// A fault may outlast the load. Continue until the timeline contains its recovery.
+		// A fault may outlast the load, so continue until the timeline contains its recovery.
 		if _, err := advance("recovering", s.Now()+judge.QuietWithin, faults.Over); err != nil {
 			return nil, err
 		}
@@ -143,7 +142,7 @@ func simulateWith(ctx context.Context, p *plan.Plan, report Report, attached fun
 		return nil, err
 	}
 	f.After, f.Unfinished = statuses(p, s), s.Pending()
-	// Skip the comparison if links have a limited bandwidth: a load that fills a link delays probes although the network
+	// Skip the comparison if links have limited bandwidth: a load that fills a link delays the probes, even if the network
 	// matches its declaration.
 	if faults == nil && !limited(&p.Topology) {
 		f.RTTs = roundTrips(p, s)
@@ -152,8 +151,8 @@ func simulateWith(ctx context.Context, p *plan.Plan, report Report, attached fun
 		m.EndTrace()
 		f.Reports = append(f.Reports, m.Report())
 	}
-	// After a permanent loss, the database may never become quiescent. LeftOut determines the nodes that still wait, and
-	// the audit omits them.
+	// After a permanent loss, some nodes may wait for lost nodes indefinitely. LeftOut determines these nodes, and the
+	// audit omits them.
 	if quiet || len(gone) > 0 {
 		f.Audits = &audit.Audits{Out: judge.LeftOut(&p.Topology, gone, func(n geo.NodeID) int { return s.Node(n).Pending })}
 		for n := range geo.NodeID(p.Topology.Nodes()) {
@@ -171,8 +170,8 @@ func limited(t *geo.Topology) bool {
 	})
 }
 
-// roundTrips returns the round trips measured so far. Faults change round trips. So in a run with faults it is called
-// before the load starts.
+// roundTrips returns the round trips measured so far. In a run with faults it is called before the load starts, because
+// faults change round trips.
 func roundTrips(p *plan.Plan, s *sim.Sim) (out []result.MeasuredRTT) {
 	for a, from := range p.Topology.Regions {
 		for b, to := range p.Topology.Regions {
@@ -186,8 +185,8 @@ func roundTrips(p *plan.Plan, s *sim.Sim) (out []result.MeasuredRTT) {
 }
 
 // settled returns a function that reports whether the database is quiescent. No node counts messages in flight as
-// pending. So once nothing is pending, the function records the time and the number of operations. The database is
-// quiescent when all messages sent before that time have arrived and the number of operations is unchanged.
+// pending. So once no transaction is pending, the function records the time and the number of operations. The database
+// is quiescent when all messages sent before that time have arrived and the number of operations is still the same.
 func settled(s *sim.Sim) func() bool {
 	since, operations := time.Duration(-1), uint64(0)
 	return func() bool {
@@ -208,7 +207,7 @@ func settled(s *sim.Sim) func() bool {
 }
 
 // statuses returns the status of the simulated nodes. The simulator counts traffic by region, so the status of the
-// first node in a region contains the traffic of the whole region.
+// first node in each region contains the traffic of the whole region.
 func statuses(p *plan.Plan, s *sim.Sim) []admin.Status {
 	t := &p.Topology
 	out := make([]admin.Status, t.Nodes())

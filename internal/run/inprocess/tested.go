@@ -9,7 +9,7 @@ import (
 )
 
 // Tested plays the functional tests of a plan and, if they pass, the plan itself. If a test does not pass, it returns
-// an acceptance.NotPassedError. In any case it returns all documents that were created, in order.
+// an acceptance.NotPassedError. It always returns all documents that were created, in order.
 func Tested(p *plan.Plan, play func(*plan.Plan) (*result.Document, error)) (docs []*result.Document, err error) {
 	one := func(p *plan.Plan) (*result.Document, error) {
 		d, err := play(p)
@@ -21,8 +21,8 @@ func Tested(p *plan.Plan, play func(*plan.Plan) (*result.Document, error)) (docs
 	var outcomes []acceptance.Outcome
 	for i, t := range p.Tests {
 		d, err := one(t)
-		// An error here means that the test could not be played. A test that was played but did not pass has an outcome
-		// instead.
+		// An error here means that the test could not be played. If a test was played but did not pass, its outcome reports
+		// this instead.
 		if err != nil {
 			return docs, fmt.Errorf("functional test %s: %w", t.Run.Name, err)
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/geobench/geobench/internal/run/inprocess"
 )
 
-// A run is played only if all its functional tests pass. All tests are played, whatever the outcomes of the others are.
+// A run is played only if all its functional tests pass. All tests are played, regardless of each other's outcomes.
 func TestTested(t *testing.T) {
 	t.Parallel()
 	named := func(name string) *plan.Plan {

@@ -10,8 +10,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/engines"
 )
 
-// TestTPCC simulates the complete TPC-C mix on every engine. Every copy of the database is consistent, the history has
-// the isolation level that the engine promises, and the mix matches the manifest.
+// TestTPCC simulates the complete TPC-C mix on every engine. Every copy of the database is consistent, the history
+// satisfies the isolation level that the engine promises, and the mix matches the manifest.
 func TestTPCC(t *testing.T) {
 	for _, e := range engines.All() {
 		t.Run(e.Name, func(t *testing.T) {

@@ -23,7 +23,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// deaf is a client whose answers are replaced from the time from on.
+// deaf is a client for which a function changes all answers after a given time.
 type deaf struct {
 	protocol.Client
 	env  protocol.ClientEnv
@@ -37,7 +37,8 @@ func (d *deaf) Complete(o txn.Outcome) {
 	}
 }
 
-// spoiling returns a function that replaces all answers from the time from on.
+// spoiling returns a function that applies lose to all answers from the time from on, and leaves earlier answers
+// unchanged.
 func spoiling(from time.Duration, lose func(answer) (answer, bool)) func(answer) (answer, bool) {
 	return func(a answer) (answer, bool) {
 		if a.at < from {
@@ -47,7 +48,7 @@ func spoiling(from time.Duration, lose func(answer) (answer, bool)) func(answer)
 	}
 }
 
-// losses replace an answer with a worse answer, or remove it.
+// losses are functions that replace an answer with a worse answer, or remove it.
 var losses = map[string]func(answer) (answer, bool){
 	"nothing": func(answer) (answer, bool) { return answer{}, false },
 	"refusal": func(a answer) (answer, bool) {
@@ -60,11 +61,11 @@ var losses = map[string]func(answer) (answer, bool){
 	},
 }
 
-// windowFrom and windowTo are the bounds of the measured window of the metamorphic runs.
+// windowFrom and windowTo are the start and the end of the measured window in the metamorphic runs.
 const windowFrom, windowTo = settle + 500*time.Millisecond, settle + 2500*time.Millisecond
 
-// stalls delay an answer. Only replays use them: in a running database, a delayed answer would change the clients' next
-// transactions.
+// stalls are functions that delay an answer. Only replays use them: in a running database, a delayed answer would
+// change the clients' further transactions.
 var stalls = map[string]func(answer) (answer, bool){
 	"stall until just before the end": func(a answer) (answer, bool) { return delayed(a, windowTo-time.Microsecond) },
 	"stall beyond the end":            func(a answer) (answer, bool) { return delayed(a, windowTo+time.Millisecond) },
@@ -75,8 +76,8 @@ func delayed(a answer, until time.Duration) (answer, bool) {
 	return a, true
 }
 
-// metamorphicWorkloads are the workloads of the test, by name. Every test run uses the simplest workload with all
-// engines. The others are used only in thorough mode.
+// metamorphicWorkloads are the workloads of the test, by name. By default the test uses only the simplest workload,
+// with all engines. In thorough mode it uses all workloads.
 var metamorphicWorkloads = map[string]string{
 	"rmw":       "rmw: {records: 10000}",
 	"smallbank": "smallbank: {customers: 10000, multiHomePercent: 25}",
@@ -86,13 +87,13 @@ var metamorphicWorkloads = map[string]string{
 	"social":    "social: {usersPerPartition: 1000}",
 }
 
-// tallied has the numbers of cases in the metamorphic test.
+// tallied counts the cases of the metamorphic test.
 type tallied struct {
-	runs     int // recorded runs whose replay with their own answers gave the same document
-	replayed int // replays with replaced answers; by construction, they send the same transactions as the run
-	repeated int // simulations with replaced answers that send the same transactions at the same times as the run
-	unequal  int // simulations with replaced answers that send other transactions; only the verdict is compared
-	fallen   int // percentiles that decreased by at most lateFallPercent in replays with late answers
+	runs     int // recorded runs for which a replay with the original answers gave the same document
+	replayed int // replays with changed answers; by construction, they send the same transactions as the run
+	repeated int // simulations with changed answers that sent the same transactions at the same times as the run
+	unequal  int // simulations with changed answers that sent other transactions; only the verdict is compared
+	fallen   int // percentiles that decreased, by at most lateFallPercent, in replays with late answers
 }
 
 func (c *tallied) add(o tallied) {
@@ -105,17 +106,18 @@ func (c tallied) String() string {
 		c.runs, c.replayed, c.repeated, c.unequal, c.fallen, lateFallPercent)
 }
 
-// TestNoFigureImproves compares open-loop runs with runs in which some answers are missing, refused or late. The due
-// transactions are the same, and so are all earlier observations. So no percentile may decrease in any region, and no
-// verdict or objective may improve.
+// TestNoFigureImproves compares open-loop runs with variants in which some answers are missing, refused or late. The
+// due transactions are the same, and so are all earlier observations. So no percentile may decrease in any region, and
+// no verdict or objective may improve.
 //
-// Each run is recorded. A replay runs the load generators again with the recorded transactions and replaced answers. It
-// passes their reports to the estimator and the judge. So the replay sends the same transactions at the same times as
-// the run. A replay with the original answers must yield the same document, byte for byte. A second simulation with
-// replaced answers covers the whole path, including the database. Its percentiles are compared only if the clients sent
-// the same transactions at the same times.
+// Each run is recorded. A replay runs the load generators again with the recorded transactions and changed answers, and
+// passes their reports to the estimator and the judge. A replay therefore sends the same transactions at the same times
+// as the run. A replay with the original answers must yield the same document, byte for byte.
 //
-// GEOBENCH_METAMORPHIC=N uses N seeds of all workloads. Without it, the test uses one seed of the simplest workload.
+// In addition, a second simulation with changed answers covers the whole path, including the database. Its percentiles
+// are compared only if the clients sent the same transactions at the same times.
+//
+// GEOBENCH_METAMORPHIC=N uses N seeds of all workloads. By default, the test uses one seed of the simplest workload.
 func TestNoFigureImproves(t *testing.T) {
 	t.Parallel()
 	thorough, seeds, percents := false, 1, []time.Duration{10}
@@ -162,8 +164,8 @@ func (c *metamorphic) String() string {
 	return fmt.Sprintf("%s, %s, seed %d, timeout %s", c.engine, c.workload, c.seed, c.timeout)
 }
 
-// play compares the run with all its variants. In some of them, the answers in the last percents of the window are
-// affected. In the others, a random share of all answers is affected, of the same size.
+// play compares the run with all its variants. In some variants, the answers in the last percents of the window are
+// affected. In the others, the same share of all answers is affected at random.
 func (c *metamorphic) play(t *testing.T, percents []time.Duration) (played tallied) {
 	t.Helper()
 	text := manifestOf("smallbank-two-regions", twoRegions, "{name: "+c.engine+"}",
@@ -175,7 +177,7 @@ func (c *metamorphic) play(t *testing.T, percents []time.Duration) (played talli
 	sameBytes(t, c.String(), run.document, run.replay(t, p, func(a answer) (answer, bool) { return a, true }))
 	played.runs++
 
-	// Set each limit a microsecond below the measured percentile, so that an objective holds only if its percentile
+	// Set each limit a microsecond below the measured percentile, so that an objective is met only if its percentile
 	// decreases.
 	var limits []string
 	was := run.document.Summary.LatencyMicroseconds
@@ -213,7 +215,7 @@ func (c *metamorphic) play(t *testing.T, percents []time.Duration) (played talli
 	return played
 }
 
-// simulate simulates the run again, with clients that lose answers like the given client.
+// simulate simulates the run again, with clients that lose answers in the same way as like.
 func (c *metamorphic) simulate(t *testing.T, name string, p *plan.Plan, run *taped, like *deaf, played *tallied) {
 	t.Helper()
 	sent := population{}
@@ -237,14 +239,14 @@ func (c *metamorphic) simulate(t *testing.T, name string, p *plan.Plan, run *tap
 }
 
 // lateFallPercent is the maximum decrease of a percentile, in percent, that late answers may cause. The product-limit
-// estimate gives an observation a weight that depends on the number of transactions still at risk. A delayed answer is
-// observed at the end of the window, where few transactions are at risk, so its weight increases. Therefore higher
-// percentiles may decrease.
+// estimate weights an observation by the number of transactions that are still at risk. A delayed answer is observed at
+// the end of the window, where few transactions are at risk, so its weight increases. Higher percentiles may therefore
+// decrease.
 const lateFallPercent = 3
 
 // notBetter checks that no figure and no objective is better in after than in before. If late is set, answers were
-// delayed and not lost. A percentile may then decrease by at most lateFallPercent. notBetter returns the number of such
-// decreases.
+// delayed rather than lost, and a percentile may decrease by at most lateFallPercent. notBetter returns the number of
+// such decreases.
 func notBetter(t *testing.T, name string, before, after *result.Document, late bool) (fallen int) {
 	t.Helper()
 	if after.Verdict == v1alpha1.VerdictPassed {
@@ -256,7 +258,7 @@ func notBetter(t *testing.T, name string, before, after *result.Document, late b
 			lower := v < q[0].Least()
 			switch {
 			case !known || !lower && !q[0].IsBound():
-			case what == "max" && !lower: // the largest observed latency exceeds the longest wait in before
+			case what == "max" && !lower: // the largest observed latency may exceed the longest wait in before
 			case late && what != "max" && !q[0].IsBound() && v*100 >= q[0].Least()*(100-lateFallPercent):
 				fallen++
 			default:
@@ -276,7 +278,7 @@ func notBetter(t *testing.T, name string, before, after *result.Document, late b
 	return fallen
 }
 
-// TestStallsDoNotPass plays runs whose figures would look good if unanswered transactions were omitted.
+// TestStallsDoNotPass plays runs whose figures would look good if unanswered transactions were ignored.
 func TestStallsDoNotPass(t *testing.T) {
 	t.Parallel()
 	const far = "links: [{from: us-west-2, to: ap-northeast-1, rtt: 100ms%s}]"

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Every serializable engine runs the core workloads of YCSB over regions and partitions, with one and with several
-// operations per transaction. There are so few records that transactions conflict and scans overlap with inserts.
+// Every serializable engine runs the core workloads of YCSB over regions and partitions, with one or several operations
+// per transaction. There are so few records that transactions conflict and scans overlap with inserts.
 func TestSimulateYCSB(t *testing.T) {
 	for _, engine := range serializable() {
 		for name, workload := range map[string]string{
@@ -31,8 +31,8 @@ func TestSimulateYCSB(t *testing.T) {
 					load = "{clientsPerRegion: 4, thinkTime: 1ms, warmup: 500ms, duration: 1s, retry: {attempts: 10}}"
 					objectives = mayBeUnanswered
 				case several && (engine == "coco" || engine == "sdur" || engine == "spanner" || engine == "sunstorm"):
-					// These engines lock contended rows for round trips and abort a transaction that blocks an older one. In other
-					// engines, rows are overwritten before their readers are certified. So the runs take longer.
+					// These runs must be longer. Some of the engines lock contended rows for several round trips and abort a
+					// transaction that blocks an older one. In the others, rows are overwritten before their readers are certified.
 					duration := "20s"
 					if name == "anywhere" { // clients of all regions write the same few records
 						duration = "60s"

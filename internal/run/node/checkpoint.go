@@ -18,12 +18,14 @@ import (
 )
 
 // A log grows with the node's inputs. Once the log is long, the node writes a checkpoint of its state into the next
-// generation of the journal and continues in that generation. Package journal describes how the old generation is
-// abandoned. Between two turns, the loop copies the replica's state and the references to the rows, because later turns
-// change both. A goroutine compresses and writes the copy. Turns continue during the write, and the journal also copies
-// their records to the next generation.
+// generation of the journal and continues in that generation. Package journal describes when the old generation is
+// discarded.
+//
+// The loop copies the replica's state and the references to the rows between two turns, because later turns change
+// both. A goroutine compresses and writes the copy. Turns continue during the write, and the journal also copies their
+// records to the next generation.
 
-// leastCut is the minimum growth of a log before it is truncated, in bytes, unless Config.CutJournal is set.
+// leastCut is the minimum number of bytes by which a log grows before it is truncated, unless Config.CutJournal is set.
 const leastCut = 32 << 20
 
 const (
@@ -36,7 +38,7 @@ const (
 
 // state is a checkpoint of a node without its rows, which follow in separate records.
 type state struct {
-	// Elapsed is the time of the timers in the last turn. Clock is the value of the node's clock in that turn.
+	// Elapsed is the time that timers see in the last turn. Clock is the value of the node's clock in that turn.
 	Elapsed, Clock time.Duration
 	// Chance is the state of the random number generator.
 	Chance []byte
@@ -46,12 +48,12 @@ type state struct {
 	Loaded  admin.LoadResponse
 	// Pending are the IDs of the unanswered client transactions.
 	Pending []txn.ID
-	// Links has the state of the links, by geo.NodeID.
+	// Links contains the state of the links, indexed by geo.NodeID.
 	Links   []linkState
 	Replica []byte
 }
 
-// linkState is the state of a link at this node.
+// linkState is the state of an incoming link.
 type linkState struct {
 	// Frame is the number of the peer's last frame that is completely in the log. Partial is the number of messages of the
 	// next frame that are in the log.
@@ -60,10 +62,10 @@ type linkState struct {
 	Out     wire.Outstanding
 }
 
-// cutting is a truncation in progress: a checkpoint that is being written to the journal's next generation.
+// cutting is a truncation in progress: the node is writing a checkpoint to the journal's next generation.
 type cutting struct {
 	next    *journal.Next
-	written bool // everything except the records of the latest turns is written
+	written bool // everything except the records of the latest turns has been written
 	began   time.Duration
 	paused  time.Duration // how long the loop was paused to take the checkpoint
 	rows    int64         // size of the compressed rows, in bytes
@@ -116,7 +118,7 @@ func (l *loop) cut() error {
 	log := l.log
 	switch c := log.cutting; {
 	case c == nil:
-		// A checkpoint does not contain work outside the loop, so wait until no such work is left.
+		// A checkpoint does not cover work outside the loop, so wait until all such work is done.
 		if log.journal.Bytes() < log.cutAt || l.beside.pieces.Len() > 0 {
 			return nil
 		}
@@ -127,7 +129,7 @@ func (l *loop) cut() error {
 		was := log.journal.Bytes()
 		if err := log.journal.Switch(c.next); err != nil {
 			l.notCut(err)
-			// After a failed Switch the current generation continues, unless the journal itself has failed.
+			// After a failed Switch the node continues with the current generation, unless the journal itself has failed.
 			return log.journal.Failed()
 		}
 		log.cutting = nil
@@ -141,8 +143,8 @@ func (l *loop) cut() error {
 // cutLater schedules the next truncation relative to the current size of the log.
 func (l *loop) cutLater() { l.cutFrom(l.log.journal.Bytes()) }
 
-// cutFrom schedules the next truncation. head is the size in bytes of the log's records before its first turn; the
-// growth counts from there.
+// cutFrom schedules the next truncation. head is the size in bytes of the log's records before its first turn; growth
+// is measured from there.
 func (l *loop) cutFrom(head int64) {
 	grows := l.n.cfg.CutJournal
 	if grows == 0 {

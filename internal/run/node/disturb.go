@@ -17,8 +17,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// disturbances has the current and past effects of faults on a node. The node carries out its agenda by itself, because
-// the sender of the agenda may become unavailable.
+// disturbances holds the current and past effects of faults on a node. The node carries out its agenda on its own,
+// because the sender of the agenda may become unavailable.
 type disturbances struct {
 	mu     sync.Mutex
 	agenda admin.Agenda
@@ -26,7 +26,7 @@ type disturbances struct {
 	log    admin.Log
 	alarm  *time.Timer // fires at the next step of the agenda; nil if no step is left
 	ended  bool
-	// file is the path at which the agenda and the log are stored for a restarted process; empty if the node has no
+	// file is the path of the file that stores the agenda and the log for a restarted process; empty if the node has no
 	// journal.
 	file string
 }
@@ -61,15 +61,15 @@ func (n *Node) beginDisturbances(folder string) error {
 	if kept.Incarnation != n.cfg.Database.Incarnation {
 		return nil
 	}
-	// The effects of a disturbance end with the process. Close the last entry of the log now, because the time at which
-	// the previous process stopped is unknown.
+	// The effects of a disturbance end with the process. The time at which the previous process stopped is unknown, so
+	// close the last entry of the log now.
 	d.agenda, d.log = kept.Agenda, kept.Log
 	d.log.Change(admin.Monotonic(), nil)
 	return nil
 }
 
-// keep stores the agenda and the log for a restarted process. It does not sync the file: data that was written survives
-// the death of the process, and only a failure of the machine loses it.
+// keep stores the agenda and the log for a restarted process. It does not sync the file: written data survives the
+// death of the process, and is lost only if the machine fails.
 func (n *Node) keep() {
 	d := &n.disturbing
 	if d.file == "" {
@@ -159,8 +159,8 @@ func (n *Node) Log() *admin.Log {
 	return &out
 }
 
-// disturbed returns the current disturbance of the node, or nil for none, and the number of steps in its agenda that
-// are still ahead.
+// disturbed returns the current disturbance of the node, or nil for none, and the number of remaining steps in its
+// agenda.
 func (n *Node) disturbed() (*admin.Disturbance, int) {
 	d := &n.disturbing
 	d.mu.Lock()
@@ -204,7 +204,7 @@ func (n *Node) follow() {
 		return
 	}
 	want, next, ok := d.agenda.At(admin.Monotonic())
-	// Apply only a change: a repetition of the same disturbance would split its log entry in two.
+	// Apply only changes: applying the same disturbance again would split its log entry in two.
 	if !want.Same(&d.now) {
 		n.disturb(want)
 		d.now = *want
@@ -243,7 +243,7 @@ func (n *Node) disturb(d *admin.Disturbance) {
 	}
 	n.loop.offset.Store(int64(d.ClockOffset))
 	n.loop.slow.Store(d.SlowPercent)
-	// The channel holds a single token. One is enough, because endSlowly reads the latest value after it receives the
+	// The channel holds a single token. That is enough, because endSlowly reads the latest value after it receives the
 	// token.
 	select {
 	case n.loop.pace <- struct{}{}:
@@ -251,12 +251,12 @@ func (n *Node) disturb(d *admin.Disturbance) {
 	}
 }
 
-// slowest is the minimum pause of a slowed node. The inaccuracy of timers would distort shorter pauses, so endSlowly
-// accumulates them first.
+// slowest is the minimum pause of a slowed node. Timers are too inaccurate for shorter pauses, so endSlowly accumulates
+// these first.
 const slowest = 2 * time.Millisecond
 
-// beginSlowly and endSlowly enclose the work of a slowed node. endSlowly pauses for the additional time that the work
-// would have taken on the slower CPU.
+// beginSlowly and endSlowly enclose the work of a slowed node. endSlowly pauses for the extra time that the work would
+// have taken on a slower CPU.
 func (l *loop) beginSlowly() (began time.Duration, percent int64) {
 	if percent = l.slow.Load(); percent == 0 {
 		l.debt = 0
@@ -279,7 +279,7 @@ func (l *loop) endSlowly(began time.Duration, percent int64) {
 	for {
 		select {
 		case <-rest.C:
-			// A timer fires late, so subtract the actual length of the pause. The excess shortens the next pause.
+			// A timer fires late, so subtract the actual length of the pause. The next pause is then shorter by the excess.
 			l.debt -= wire.Now() - from
 			return
 		case <-l.pace: // the end of the slowdown also ends the pause

@@ -10,8 +10,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// A node's status shows its current disturbance. The disturbance ends on request or when its sender no longer renews
-// it. The node's clock never goes back.
+// A node's status shows its current disturbance. A new request ends the disturbance. The node's clock never goes back.
 func TestDisturb(t *testing.T) {
 	l := startSet(t, database("a", "b"))
 	n := l.Node(0)
@@ -54,7 +53,7 @@ func TestDisturb(t *testing.T) {
 	}
 }
 
-// A node carries out an agenda by itself, on time, and logs the disturbances. An agenda that is replaced before its
+// A node carries out an agenda on its own and on time, and logs the disturbances. An agenda that is replaced before its
 // first step has no effect and no log entry.
 func TestAgenda(t *testing.T) {
 	l := startSet(t, database("a", "b"))
@@ -90,14 +89,14 @@ func TestAgenda(t *testing.T) {
 		t.Fatalf("%+v", log)
 	}
 	for i, at := range []time.Duration{log.Entries[0].From, *log.Entries[0].To, log.Entries[1].From, *log.Entries[1].To} {
-		// The delay depends on the load of the machine, but is never negative.
+		// The delay depends on the load of the machine, but must not be negative.
 		if late := at - start - planned[i]; late < 0 || late > 5*time.Second {
 			t.Errorf("step %d was %v late", i, late)
 		}
 	}
 }
 
-// The end of a slowdown also ends the current pause of the node, however long that pause is.
+// The end of a slowdown also ends the current pause of the node, regardless of its length.
 func TestSlownessEndsInTime(t *testing.T) {
 	l := &loop{pace: make(chan struct{}, 1)}
 	l.slow.Store(1_000_000_000)

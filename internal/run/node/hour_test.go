@@ -19,8 +19,8 @@ import (
 )
 
 // A node handles 10,000 transactions per second of virtual time, and the files of its journal stay smaller than twice
-// the size of its data. By default the test runs for some seconds of virtual time and truncates the journal sooner;
-// `make journal-hour` runs it for an hour.
+// the size of its data. By default the test covers some seconds of virtual time and truncates the journal sooner. `make
+// journal-hour` runs it for an hour of virtual time.
 func TestJournalsStayShort(t *testing.T) {
 	const perSecond, perTurn = 10_000, 256
 	virtual, customers, cut := 5*time.Second, 30_000, int64(100_000)

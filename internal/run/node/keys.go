@@ -7,7 +7,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/identity"
 )
 
-// keys returns the functions that read the keys which peers and clients must present.
+// keys returns functions that load the keys which peers and clients must present.
 func (n *Node) keys() *wire.Keys {
 	folder := n.cfg.Credentials
 	return &wire.Keys{

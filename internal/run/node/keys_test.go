@@ -21,8 +21,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/identity/identitytest"
 )
 
-// Only the operator can administer a node. Requests of other clients are rejected and have no effect. Metrics and
-// health, which are public, are on a separate port.
+// Only the operator can administer a node. Requests from other clients are rejected and have no effect. Metrics and
+// health, which are public, are served on a separate port.
 func TestAdministrationIsTheOperators(t *testing.T) {
 	folder, operator := identitytest.Database(t)
 	listen := func() net.Listener {
@@ -101,8 +101,8 @@ func TestAdministrationIsTheOperators(t *testing.T) {
 	}
 }
 
-// Nodes with keys accept each other, and accept clients of the run that loaded its data last. They accept no
-// transaction of any other client, even over a connection that was opened earlier.
+// Nodes with keys accept each other, and accept clients of the run that last loaded its data. They accept no
+// transaction from any other client, even over a connection that was opened earlier.
 func TestOnlyClientsOfTheRun(t *testing.T) {
 	folder, _ := identitytest.Database(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -166,8 +166,8 @@ func TestOnlyClientsOfTheRun(t *testing.T) {
 		other.Close()
 	}
 
-	// A failed load leaves the node without rows, so the node must reject transactions.
-	for i := range geo.NodeID(2) { // l.Load would cancel the requests to the other nodes when one of them fails
+	// A failed load leaves the nodes without rows, so they must reject transactions.
+	for i := range geo.NodeID(2) { // if one node fails, l.Load would cancel the requests to the others
 		if _, err := l.Node(i).Load(ctx, &admin.LoadRequest{Dataset: "misplaced", Workload: json.RawMessage(`{"ten": {"misplaced": true}}`), Run: "others"}); err == nil {
 			t.Fatal("misplaced rows are loaded")
 		}

@@ -29,7 +29,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/metrics"
 )
 
-// LocalConfig configures StartLocal, in addition to the database.
+// LocalConfig contains the settings of StartLocal apart from the database.
 type LocalConfig struct {
 	Engine     *protocol.Engine
 	Procedures *txn.Registry
@@ -58,19 +58,20 @@ type Local struct {
 	loaded  atomic.Pointer[admin.LoadRequest] // the last loaded data set
 }
 
-// member is a node of a Local database across its restarts and replacements.
+// member is a node of a Local database. It persists across restarts and replacements of the node.
 type member struct {
 	mu    sync.Mutex
 	node  *Node
 	stop  context.CancelFunc
 	ended chan struct{} // closed once node has stopped completely
 	gone  bool          // stopped by Stop and not started again
-	// incarnation is the number of replacements, each of which started without the state of its predecessor.
+	// incarnation is the number of times the node was replaced by a new one without state.
 	incarnation uint32
 }
 
 // StartLocal starts all nodes of db on free ports of 127.0.0.1, and waits until they are ready. db needs no addresses.
-// A missing epoch or incarnation is generated. The caller must close the result; ctx bounds only the start.
+// StartLocal generates an epoch or incarnation that is missing. The caller must close the result; ctx bounds only the
+// start.
 func StartLocal(ctx context.Context, db deploy.Database, cfg LocalConfig) (_ *Local, err error) {
 	if db.Epoch.IsZero() {
 		db.Epoch = time.Now()
@@ -199,7 +200,7 @@ func (l *Local) Load(ctx context.Context, req *admin.LoadRequest) (*admin.LoadRe
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	// A replacement repeats the request to load the rows that every node stores.
+	// A replacement uses this request to load the rows that every node stores.
 	l.loaded.Store(req)
 	sum := &admin.LoadResponse{}
 	for _, r := range responses {
@@ -232,7 +233,8 @@ func (l *Local) Restart(id geo.NodeID) error {
 // other nodes. The engine must support the replacement of this node, and LocalConfig.Journals must be empty.
 func (l *Local) Replace(id geo.NodeID) error { return l.again(id, 1) }
 
-// again starts a stopped node, and adds later to its incarnation number. It does nothing if the node is not stopped.
+// again starts a stopped node, with its incarnation number increased by later. It does nothing if the node is not
+// stopped.
 func (l *Local) again(id geo.NodeID, later uint32) error {
 	m := l.nodes[id]
 	m.mu.Lock()
@@ -316,7 +318,7 @@ func each[T any](ctx context.Context, l *Local, f func(*Node, context.Context) (
 	for i := range l.nodes {
 		var err error
 		if out[i], err = f(l.Node(geo.NodeID(i)), ctx); err != nil {
-			// If a node stopped by itself, its error is the cause; the failed call is only a consequence.
+			// If a node stopped by itself, report its error: the failed call is only a consequence.
 			return nil, cmp.Or(l.ended(), fmt.Errorf("node %s: %w", l.db.Topology.NodeName(geo.NodeID(i)), err))
 		}
 	}
@@ -334,7 +336,8 @@ func (l *Local) Broken() error {
 	return nil
 }
 
-// ended returns the error of a node that stopped by itself, which makes all other nodes stop; nil if there is none.
+// ended returns the error of a node that stopped on its own, or nil if there is none. All other nodes stop when a node
+// does so.
 func (l *Local) ended() error {
 	for i := range l.nodes {
 		n := l.Node(geo.NodeID(i))

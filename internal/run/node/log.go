@@ -23,10 +23,12 @@ import (
 
 // A node with a log (Config.Journal) outlives its process. The node writes its inputs to the disk before it sends any
 // message or answer that results from them. A replica is a deterministic state machine, so its inputs determine its
-// state. A process that finds a log replays all inputs at their original clock values, and continues under the previous
-// process's name. The replay sends the same messages again; links continue after the last frame in the peer's log. The
-// node does not answer clients again: their connections are lost, and they treat the outcomes of their transactions in
-// flight as unknown.
+// state.
+//
+// A process that finds a log replays all inputs with the original clock values, and continues under the previous
+// process's name. The replay generates the same messages again; links continue after the last frame in the peer's log.
+// The node does not answer clients again: their connections are lost, and they treat the outcomes of their transactions
+// in flight as unknown.
 //
 // The unit of the log is a turn of the event loop, with a single reading of the clock. A turn handles the received
 // inputs and the timers that were due. A replay sends the messages of a turn in the same frames as the original run.
@@ -38,7 +40,7 @@ const (
 	recordAcknowledged = 3 // for every link: node, uvarint | frame, uvarint
 	recordState        = 4 // state, as written by package checkpoint; the second record of a truncated log
 	recordRows         = 5 // compressed rows; after the state
-	recordComplete     = 6 // no content; marks that all rows of the checkpoint precede it
+	recordComplete     = 6 // no content; all rows of the checkpoint precede this record
 )
 
 // Kinds of inputs in a turn; the kind is the first byte of an input.
@@ -57,7 +59,7 @@ type owner struct {
 }
 
 // acknowledgedEvery is the interval at which the log records the acknowledgements of peers. A replay regenerates all
-// messages, but keeps only messages that were not yet acknowledged.
+// messages, but keeps only those that peers had not acknowledged yet.
 const acknowledgedEvery = time.Second
 
 // nodeLog is the log of a node. Only the loop uses it.
@@ -71,10 +73,10 @@ type nodeLog struct {
 	inputs   int    // number of inputs in turn
 	head     int    // bytes in turn before its inputs
 	noted    time.Duration
-	// ended has, for each peer, the number of the last frame that the current turn completed; 0 for none.
+	// ended contains, for each peer, the number of the last frame that the current turn completed; 0 for none.
 	ended []uint32
-	// whole has, for each peer, the number of the last frame that is completely in the log. partial has the number of
-	// messages of the following frame that are in the log.
+	// whole contains, for each peer, the number of the last frame that is completely in the log. partial contains the
+	// number of messages of the next frame that are in the log.
 	whole   []uint32
 	partial []int
 }
@@ -170,7 +172,7 @@ func (l *nodeLog) message(it *item) {
 	l.turn = it.m.AppendTo(append(l.turn, it.m.Kind()))
 }
 
-// came records that a message from a peer is in the log. last is set if the message completes its frame.
+// came records that a message from a peer was added to the log. last is set if the message completes its frame.
 func (l *nodeLog) came(from geo.NodeID, frame uint32, last bool) {
 	if l.partial[from]++; last {
 		l.whole[from], l.partial[from] = frame, 0
@@ -188,7 +190,7 @@ func (l *nodeLog) load(request []byte) {
 	l.turn = codec.AppendBytes(l.turn, request)
 }
 
-// commit writes the record of the turn to the disk. It writes nothing if the turn had neither inputs nor fired timers.
+// commit writes the record of the turn to the disk. It writes nothing if the turn had no inputs and no timer fired.
 func (l *loop) commit(fired bool) error {
 	log := l.log
 	if log.inputs == 0 && !fired {
@@ -268,7 +270,7 @@ func (l *loop) replay() error {
 		}
 		return nil
 	})
-	// A checkpoint without its final record is incomplete: some of its rows are missing.
+	// Without its final record, a checkpoint is incomplete: some of its rows are missing.
 	if err == nil && !complete {
 		err = errors.New("the log begins with a checkpoint that has no end")
 	}
@@ -292,8 +294,8 @@ func (l *loop) replay() error {
 	return nil
 }
 
-// replayLinks prepares the links for the replay: a link keeps only messages that follow the last acknowledgement in the
-// log. It returns the checkpoint at the start of the log, or nil.
+// replayLinks prepares the links for the replay: a link will keep only messages that follow the last acknowledgement in
+// the log. It returns the checkpoint at the start of the log, or nil if there is none.
 func (l *loop) replayLinks() (start *state, err error) {
 	n := l.n
 	acknowledged := make([]uint32, n.topology.Nodes())
@@ -388,7 +390,7 @@ func (l *loop) replayTurn(c *codec.Reader) error {
 	if err := c.Done(); err != nil {
 		return err
 	}
-	// Fire the timers after the inputs, as turn does. Call flush here, so that frames end at the same points as in the
+	// Fire the timers after the inputs, as turn does. Call flush here, so that frames end at the same messages as in the
 	// original run.
 	l.fire()
 	l.flush()

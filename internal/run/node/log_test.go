@@ -24,7 +24,8 @@ import (
 )
 
 // Nodes of the gossip engine send numbered messages to random peers at random times, until each node has sent
-// gossipRounds rounds. Peers answer some of the messages. The engine detects missing, duplicate and reordered messages.
+// gossipRounds rounds. Peers answer some of the messages. The engine counts missing, duplicate and reordered messages
+// as wrong.
 
 const (
 	gossipRounds = 150
@@ -119,7 +120,7 @@ func gossipFigures(nodes int) []protocol.Figure {
 	return figures
 }
 
-// startLogged starts nodes that truncate their logs after each growth by cut bytes; 0 stands for the default.
+// startLogged starts nodes that truncate their logs after every cut bytes; 0 selects the default.
 func startLogged(t testing.TB, e *protocol.Engine, cut int64, regions ...string) *Local {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
@@ -156,7 +157,7 @@ func statuses(t *testing.T, l *Local) []*admin.Status {
 	return s
 }
 
-// mostRestarts is the maximum number of restarts in TestRestartsLoseNothing. It bounds the duration of the test on a
+// mostRestarts is the maximum number of restarts in TestRestartsLoseNothing. It limits the duration of the test on a
 // slow disk.
 const mostRestarts = 40
 
@@ -164,8 +165,8 @@ const mostRestarts = 40
 // times.
 const often = 1 << 14
 
-// Every message arrives exactly once and in order, and no clock goes back, however often nodes restart from their logs.
-// This holds with and without truncation of the logs.
+// Every message arrives exactly once and in order, and no clock goes back, even if nodes restart from their logs many
+// times. This holds with and without truncation of the logs.
 func TestRestartsLoseNothing(t *testing.T) {
 	generations := 0
 	for seed, cut := range []int64{0, often, often} {
@@ -218,7 +219,7 @@ func TestRestartsLoseNothing(t *testing.T) {
 	}
 }
 
-// A restarted node still has its data, and completes the transactions in flight for which its peers wait.
+// A restarted node still has its data, and completes the transactions in flight that its peers are waiting for.
 func TestRestartedNodeGoesOn(t *testing.T) {
 	for name, cut := range map[string]int64{"from its inputs": 0, "from a checkpoint": 1} {
 		t.Run(name, func(t *testing.T) { testRestartedNode(t, cut) })
@@ -253,7 +254,7 @@ func testRestartedNode(t *testing.T, cut int64) {
 	if err := l.Node(1).call(t.Context(), func() { row, _ = l.Node(1).loop.store.Get(txn.IntKey(0, 0)) }); err != nil || string(row.Value) != "y" || row.Writer != 2 {
 		t.Errorf("%+v, %v", row, err)
 	}
-	// A client that submits a transaction with the same ID gets an error, because the transaction is still in flight.
+	// A client that submits a transaction with the ID of a transaction in flight gets an error.
 	again := connect(t, l, 1)
 	again.send(3)
 	again.expect(3, txn.Refused, "duplicate-id")

@@ -24,7 +24,7 @@ type loop struct {
 	n       *Node
 	epoch   time.Duration // difference between the node's clock and wire.Now
 	rng     *rand.Rand
-	chance  *rand.PCG // rng's generator; a checkpoint saves the generator's state
+	chance  *rand.PCG // the generator behind rng; checkpoints save its state
 	store   store.Store
 	replica protocol.Replica
 	timers  timers.Queue
@@ -47,17 +47,17 @@ type loop struct {
 	at, clock time.Duration // with a log, the times of the current turn: at for timers, clock for Now
 
 	offset  atomic.Int64  // offset of the node's clock in nanoseconds: see disturb
-	counted time.Duration // the offset that shown used last
+	counted time.Duration // the offset that shown used most recently
 	least   time.Duration // lower bound of the node's clock, so that it never goes back
 	slow    atomic.Int64  // slowdown in percent; 0 for none
 	pace    chan struct{} // receives a token when slow changes
-	debt    time.Duration // the part of the slowdown's pauses that the loop has not yet made
+	debt    time.Duration // pauses that the slowdown requires and the loop has not made yet
 }
 
 // client is a connection that receives answers.
 type client struct{ conn *wire.Conn }
 
-// slice is the number of items that the loop handles before it checks timers and flushes.
+// slice is the maximum number of items that the loop handles before it checks timers and flushes.
 const slice = 256
 
 func (l *loop) run() {
@@ -76,7 +76,7 @@ func (l *loop) run() {
 			rest = rest[len(part):]
 			began, percent := l.beginSlowly()
 			if err := l.turn(part); err != nil {
-				// Stop the loop, because the log would miss all later actions of the node.
+				// Stop the loop, because the log would not contain any later action of the node.
 				l.n.ended = fmt.Errorf("the log: %w", err)
 				return
 			}
@@ -140,7 +140,7 @@ func (l *loop) endTurn(fired bool) error {
 	}
 	l.flush()
 	if l.log != nil {
-		// Truncate only between turns, when the state is consistent.
+		// Truncate only between turns, because only then the state is consistent.
 		return l.cut()
 	}
 	return nil
@@ -210,18 +210,19 @@ func (l *loop) abandon() {
 	clear(l.pending)
 }
 
-// unfinished returns the number of unfinished transactions: of the replica or of the clients, whichever is larger.
+// unfinished returns the number of unfinished transactions: those of the replica or those of its clients, whichever are
+// more.
 func (l *loop) unfinished() int { return max(l.replica.Pending(), len(l.pending)) }
 
 // fire fires all due timers, and reports whether there were any.
 func (l *loop) fire() (fired bool) {
-	// Without timers there is no need to read the clock.
+	// Without timers, do not read the clock.
 	if _, ok := l.timers.Next(); !ok {
 		return false
 	}
-	// Read the time once. Without a log, a timer that is set while timers fire is later than now. It waits for the next
-	// turn, so that messages are handled in between. With a log, the time stands still during a turn, so a timer that is
-	// set for the current time fires in this loop.
+	// Read the time once. Without a log, a timer set during this loop is due after now, so it waits for the next turn, and
+	// messages are handled in between. With a log, time stands still during a turn, so a timer that is set for the current
+	// time fires in this loop.
 	for now := l.elapsed(); ; fired = true {
 		t, ok := l.timers.PopDue(now)
 		if !ok {
@@ -241,7 +242,7 @@ func (l *loop) flush() {
 		l.dirtyClients[i] = nil
 	}
 	l.dirtyLinks, l.dirtyClients = l.dirtyLinks[:0], l.dirtyClients[:0]
-	// Release the callers last: the effects of their calls are now in the log.
+	// Release the callers of Node.call last: the effects of their calls are now in the log.
 	for i, done := range l.callers {
 		close(done)
 		l.callers[i] = nil
@@ -249,7 +250,7 @@ func (l *loop) flush() {
 	l.callers = l.callers[:0]
 }
 
-// elapsed returns the time that timers use. The offset of the clock does not affect it.
+// elapsed returns the time that timers use. Offsets of the node's clock do not affect it.
 func (l *loop) elapsed() time.Duration {
 	if l.log != nil {
 		return l.at
@@ -259,8 +260,8 @@ func (l *loop) elapsed() time.Duration {
 
 func (l *loop) elapsedNow() time.Duration { return l.epoch + wire.Now() }
 
-// shown returns the value of the node's clock at the given time of the timers. The clock never goes back: after its
-// offset decreases, it stands still until the offset time has caught up.
+// shown returns the value of the node's clock at the given time of the timers. The clock never goes back: if its offset
+// decreases, the clock stands still until the time with the new offset has caught up.
 func (l *loop) shown(elapsed time.Duration) time.Duration {
 	if offset := time.Duration(l.offset.Load()); offset != l.counted {
 		l.least = max(l.least, elapsed+l.counted)

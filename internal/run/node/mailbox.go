@@ -8,15 +8,15 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// item is an input of the loop: a message or new incarnation of a peer, a transaction of a client, or a function to
-// call.
+// item is an input of the loop: a message from a peer, a new incarnation of a peer, a transaction of a client, or a
+// function to call.
 type item struct {
 	from geo.NodeID
 	m    protocol.Message
 	// frame is the number of the frame that contained m. last is set if m is the frame's last message.
 	frame uint32
 	last  bool
-	// replaced is the new incarnation of from; 0 if the item is not a replacement.
+	// replaced is the new incarnation of node from; 0 for all other items.
 	replaced uint32
 	t        *txn.Transaction
 	// invalid is set if prepare rejected t.
@@ -25,7 +25,7 @@ type item struct {
 	f       func()
 }
 
-// full is the number of items at which producers must wait until the loop has taken them.
+// full is the number of items in the mailbox at which producers must wait for the loop.
 const full = 8192
 
 // mailbox passes items from many goroutines to the loop in batches.
@@ -51,7 +51,7 @@ func (b *mailbox) put(batch []item) {
 	if first {
 		b.notify()
 	}
-	// Wait after adding, not before. So a batch is never split, and each producer can exceed the limit by at most one
+	// Wait after adding, not before. A batch is then never split, and each producer can exceed the limit by at most one
 	// batch.
 	for len(b.items) >= full && !b.closed {
 		b.waiting++
@@ -61,7 +61,7 @@ func (b *mailbox) put(batch []item) {
 	b.mu.Unlock()
 }
 
-// post adds a function for the loop to call. It never waits for room.
+// post adds a function for the loop to call. It never blocks.
 func (b *mailbox) post(f func()) {
 	b.mu.Lock()
 	b.items = append(b.items, item{f: f})
@@ -76,7 +76,7 @@ func (b *mailbox) notify() {
 	}
 }
 
-// take returns the items and empties the mailbox. done is the slice that the previous call returned, which take reuses.
+// take returns the items and empties the mailbox. done is the slice returned by the previous call, which take reuses.
 // closed reports whether the mailbox is closed.
 func (b *mailbox) take(done []item) (items []item, closed bool) {
 	clear(done)
@@ -99,7 +99,7 @@ func (b *mailbox) close() {
 	b.mu.Unlock()
 }
 
-// len returns the number of waiting items.
+// len returns the number of items in the mailbox.
 func (b *mailbox) len() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()

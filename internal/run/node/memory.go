@@ -11,7 +11,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// heap returns the bytes that were live after the last garbage collection, and the Go runtime's memory limit
+// heap returns the number of bytes that were live after the last garbage collection, and the Go runtime's memory limit
 // (GOMEMLIMIT) in bytes, or 0 for none.
 func heap() (live, limit uint64) {
 	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
@@ -22,9 +22,9 @@ func heap() (live, limit uint64) {
 	return sample[0].Value.Uint64(), limit
 }
 
-// checkMemory returns an error if the rows loaded so far fill the node's memory, because the node would otherwise be
-// killed later, during a run. It collects garbage before it fails: the last measurement may still include the previous
-// data set.
+// checkMemory returns an error if the rows loaded so far fill the node's memory. Without this check, the node would be
+// killed later, during a run. checkMemory collects garbage before it fails, because the last measurement may still
+// include the previous data set.
 func (n *Node) checkMemory(rows int) error {
 	live, limit := n.cfg.Memory()
 	full := func() bool { return limit > 0 && live >= limit/100*deploy.FullPercent }

@@ -31,8 +31,8 @@ func (n *Node) metrics(collect func(metrics.Put)) prometheus.Collector {
 		n.cfg.Database.Name, n.cfg.Engine.Name, n.topology.Regions[n.topology.RegionOf(n.cfg.ID)], n.topology.NodeName(n.cfg.ID))
 }
 
-// collectTimeout is the time for which a scrape waits for a busy event loop. After the timeout the scrape omits the
-// figures of the loop.
+// collectTimeout is how long a scrape waits for a busy event loop. After the timeout the scrape omits the loop's
+// figures.
 const collectTimeout = 2 * time.Second
 
 func (n *Node) collect(put metrics.Put) {
@@ -87,7 +87,7 @@ func (n *Node) collect(put metrics.Put) {
 		}
 		got <- f
 	})
-	// The loop is busy. Return only the figures put above.
+	// The loop is busy, so return only the figures above.
 	if err != nil {
 		return
 	}

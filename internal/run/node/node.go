@@ -1,7 +1,7 @@
 // Package node runs a replica of a protocol in real time. An event loop owns the replica and its data. A mailbox feeds
 // messages, transactions and calls to the loop. The node communicates over TCP (package wire) and has an administration
-// server (package admin). In a cluster each process runs one node. For geobench run, StartLocal starts all nodes in one
-// process.
+// server (package admin). In a cluster, each process runs one node; for geobench run, StartLocal starts all nodes in
+// one process.
 package node
 
 import (
@@ -41,9 +41,9 @@ import (
 type Config struct {
 	Database *deploy.Database
 	ID       geo.NodeID
-	// Incarnation is the number of earlier processes of the node that lost their state (see protocol.Config). A later
-	// incarnation obtains its rows from other nodes, except for rows that every node stores. The node creates the latter
-	// from Loaded, the request that loaded the current data set; nil if no data set was loaded.
+	// Incarnation is the number of earlier processes of the node that lost their state (see protocol.Config). An
+	// incarnation other than 0 obtains its rows from other nodes, except for rows that every node stores. The node creates
+	// those from Loaded, the request that loaded the current data set; nil if no data set was loaded.
 	Incarnation uint32
 	Loaded      *admin.LoadRequest
 	// Listener accepts peers and clients. Admin accepts the operator and requires Credentials. Public serves metrics and
@@ -53,31 +53,31 @@ type Config struct {
 	Procedures              *txn.Registry
 	// ParseWorkload creates a workload from a BenchmarkRun's spec.workload; see catalog.Parse.
 	ParseWorkload func(spec json.RawMessage, seed uint64, t *geo.Topology) (workload.Workload, error)
-	// MaxInFlight is the maximum number of unfinished transactions of this node's clients; the node refuses transactions
-	// beyond it. 0 stands for 262,144.
+	// MaxInFlight is the maximum number of unfinished transactions of this node's clients; the node refuses further
+	// transactions. 0 means 262,144.
 	MaxInFlight int
-	// Journal is the folder for the log of the node's inputs, from which a restarted process continues. If it is empty,
-	// the node keeps no log and loses its state with the process.
+	// Journal is the folder for the log of the node's inputs, from which a restarted process continues. If Journal is
+	// empty, the node keeps no log, and its state is lost with the process.
 	Journal string
-	// CutJournal is the growth of the log, in bytes, after which it is truncated. The value 0 stands for half of
-	// the data's size, but at least 32 MiB.
+	// CutJournal is the growth of the log, in bytes, after which it is truncated. 0 selects half the size of the data, but
+	// at least 32 MiB.
 	CutJournal int64
 	// Disk stores the log; nil for the operating system's file system.
 	Disk journal.Disk
-	// Prober measures the links below a service mesh and through it; nil if the node's connections use no mesh. The caller
-	// must run it.
+	// Prober measures the links both below a service mesh and through it; nil if the node's connections use no mesh. The
+	// caller must run it.
 	Prober *ping.Prober
 	// Credentials authenticate the node and its clients. If empty, the node accepts every client; use this only for a
 	// database in a single process.
 	Credentials identity.Folder
-	// Memory returns the live bytes of the heap and the memory limit of the process; a limit of 0 means none. nil stands
-	// for the Go runtime's values.
+	// Memory returns the live bytes of the heap and the memory limit of the process; a limit of 0 means none. If Memory is
+	// nil, the node reads both from the Go runtime.
 	Memory func() (live, limit uint64)
 	// Log may be nil, which discards all messages.
 	Log *slog.Logger
 
-	// process is the name of the node's process, and strangers counts rejected clients. A lobby sets both, because they
-	// must exist before the node.
+	// process is the name of the node's process, and strangers counts rejected clients. A lobby sets both, because it uses
+	// them before the node exists.
 	process   string
 	strangers *identity.Unauthenticated
 }
@@ -103,7 +103,7 @@ type Node struct {
 	run        atomic.Pointer[string]
 	strangers  *identity.Unauthenticated
 	disturbing disturbances
-	// asked is the time at which Healthy asked the loop for a sign of life; 0 once the loop has responded.
+	// asked is the time at which Healthy requested a sign of life from the loop; 0 once the loop has responded.
 	asked    atomic.Int64
 	turns    atomic.Int64
 	statuses [txn.Unknown + 1]atomic.Int64 // outcomes by status
@@ -188,7 +188,8 @@ func New(cfg Config) (*Node, error) {
 	})
 	l := &n.loop
 	l.n, l.epoch, l.least, l.pace = n, time.Since(cfg.Database.Epoch)-wire.Now(), math.MinInt64, make(chan struct{}, 1)
-	// The node draws from its own stream, so its random numbers do not depend on other nodes or incarnations.
+	// Each node and incarnation draws from its own stream, so that its random numbers do not depend on other nodes or
+	// incarnations.
 	l.chance = rand.NewPCG(cfg.Database.Seed, cfg.stream())
 	l.rng, l.store, l.pending = rand.New(l.chance), cfg.Engine.MakeStore(), map[txn.ID]*client{}
 	if err := n.rejoin(); err != nil {
@@ -217,7 +218,7 @@ func (n *Node) replicaConfig() protocol.Config {
 func newProcess() string { return crand.Text()[:12] }
 
 // check validates the configuration. It returns the engine's parameters and the nodes that new incarnations may
-// replace. With a journal no node is replaceable, because nodes restart from their journals instead.
+// replace. With a journal no node is replaceable, because nodes restart from their journals.
 func (c *Config) check() (p protocol.Params, replaceable []geo.NodeID, err error) {
 	if err := c.Database.Validate(); err != nil {
 		return p, nil, err
@@ -247,7 +248,8 @@ func (c *Config) check() (p protocol.Params, replaceable []geo.NodeID, err error
 // stream returns the number of the node's random number stream.
 func (c *Config) stream() uint64 { return uint64(c.Incarnation)<<32 | uint64(c.ID) }
 
-// rejoin loads the rows that every node stores into a later incarnation, because other nodes do not send them.
+// rejoin loads the rows that every node stores into an incarnation other than the first, because other nodes do not
+// send them.
 func (n *Node) rejoin() error {
 	req := n.cfg.Loaded
 	if n.cfg.Incarnation == 0 || req == nil {
@@ -302,8 +304,8 @@ func (n *Node) Run(ctx context.Context) error {
 		err = n.ended
 	}
 	n.endDisturbances()
-	// Close the mailbox first. This releases receivers that wait for room in the mailbox, and the endpoint's Close waits
-	// for these receivers.
+	// Close the mailbox first. This releases receivers that wait for room in the mailbox, and the Close of the endpoint
+	// waits for these receivers.
 	n.box.close()
 	n.endpoint.Close()
 	<-n.done
@@ -336,7 +338,7 @@ func (c *Config) serve(ctx context.Context, group *errgroup.Group, n admin.Node,
 	}
 }
 
-// breakDown records that the database has lost state, and answers all clients.
+// breakDown records that the database has lost state, and answers all waiting clients.
 func (n *Node) breakDown(reason string) {
 	n.broken.Store(&reason)
 	n.cfg.Log.Error("broken", "reason", reason)
@@ -357,12 +359,13 @@ func (n *Node) Ready() error {
 const (
 	// stuck is the time within which the loop must respond to Healthy.
 	stuck = 30 * time.Second
-	// rowsPerSign is the number of rows after which a load counts as a sign of life. A load may take minutes, but this
-	// number of rows takes only a few hundredths of a second.
+	// rowsPerSign is the number of rows after which a load counts as a sign of life. A whole load may take minutes, but
+	// these rows take only a few hundredths of a second.
 	rowsPerSign = 1 << 16
 )
 
-// Healthy asks the loop for a sign of life. It returns an error if an earlier request has been unanswered for 30 s.
+// Healthy requests a sign of life from the loop. It returns an error if the loop has not responded to an earlier
+// request for 30 s.
 func (n *Node) Healthy() error {
 	now := int64(wire.Now())
 	if !n.asked.CompareAndSwap(0, now) {
@@ -379,7 +382,7 @@ func (n *Node) Healthy() error {
 var errStopped = errors.New("the node has stopped")
 
 // call runs f on the loop. With a log, it waits until the effects of f are in the log, because the caller may report
-// only logged effects.
+// only effects that survive a restart.
 func (n *Node) call(ctx context.Context, f func()) error {
 	done := make(chan struct{})
 	n.box.post(func() {
@@ -473,8 +476,8 @@ func (n *Node) Load(ctx context.Context, req *admin.LoadRequest) (*admin.LoadRes
 		if err = l.fill(req, w, l.rows(w), n.checkMemory); err == nil {
 			resp = &l.loaded
 		} else {
-			// A failed load has emptied the node, and a replay must do the same. An empty request in the log stands for a failed
-			// load.
+			// A failed load has emptied the node, so a replay must also empty the node. An empty request in the log stands for a
+			// failed load.
 			logged = admin.LoadRequest{}
 		}
 		if l.log != nil {
@@ -502,19 +505,19 @@ func (l *loop) empty(rows int) {
 	l.n.run.Store(nil)
 }
 
-// rows returns a function that calls put for all rows of a workload that this node stores.
+// rows returns a function that calls put for all rows of workload w that this node stores.
 func (l *loop) rows(w workload.Workload) func(put func(txn.Key, []byte)) error {
 	return func(put func(txn.Key, []byte)) error { return workload.Fill(w, &l.n.layout, l.n.cfg.ID, put) }
 }
 
-// fill replaces the rows with the rows of a data set. It calls check periodically with the number of rows so far, and
-// fails if check does. After an error the node is empty.
+// fill replaces the rows of the node with those of a data set. It periodically calls check with the number of rows so
+// far, and fails if check fails. After an error the node is empty.
 func (l *loop) fill(req *admin.LoadRequest, w workload.Workload, rows func(put func(txn.Key, []byte)) error, check func(rows int) error) error {
 	l.empty(l.store.Len())
 	n, full := 0, error(nil)
 	put := func(k txn.Key, value []byte) {
 		if n++; n%rowsPerSign == 0 && full == nil {
-			// A large load takes longer than Healthy allows, so each portion of rows counts as a sign of life.
+			// A large load takes longer than Healthy allows, so count each portion of rows as a sign of life.
 			l.n.asked.Store(0)
 			full = check(n)
 		}

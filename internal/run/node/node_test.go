@@ -30,8 +30,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// The set engine writes a key at the node that receives the transaction and sends the key to all other nodes. It
-// replies once all nodes have written the key. It never answers a transaction without arguments.
+// The node of the set engine that receives a transaction writes a key and sends the key to all other nodes. It replies
+// once all nodes have written the key. It never answers a transaction without arguments.
 
 const setProc txn.ProcID = 1
 
@@ -138,7 +138,7 @@ var setEngine = &protocol.Engine{
 type tenRows struct {
 	workload.Workload
 	place     geo.Placement
-	misplaced bool // put all rows into every cell
+	misplaced bool // all rows are put into every cell
 }
 
 func (w tenRows) Rows(c geo.Cell, put func(txn.Key, []byte)) {
@@ -164,8 +164,8 @@ func parse(spec json.RawMessage, _ uint64, t *geo.Topology) (workload.Workload, 
 	return tenRows{place: t.Placement(), misplaced: bytes.Contains(spec, []byte("misplaced"))}, nil
 }
 
-// A workload that puts a row into the wrong cell cannot be loaded. The failure leaves the node without a data set, even
-// after a restart. Afterwards the node can load another data set.
+// If a workload puts a row into the wrong cell, loading it fails. The node then has no data set, even after a restart,
+// and can load another data set.
 func TestMisplacedRows(t *testing.T) {
 	l := startSetWith(t, database("a", "b"), t.TempDir())
 	load := func(dataset, spec string) error {
@@ -408,8 +408,8 @@ func TestHealth(t *testing.T) {
 	eventually(t, "the loop gives a sign of life", func() bool { return n.Healthy() == nil })
 }
 
-// manyRows is a data set with a number of rows. afterwards is called after the last row, while the load is still
-// running.
+// manyRows is a data set with the given number of rows. afterwards is called after the last row, while the load is
+// still running.
 type manyRows struct {
 	tenRows
 	rows       int
@@ -423,7 +423,7 @@ func (w manyRows) Rows(_ geo.Cell, put func(txn.Key, []byte)) {
 	w.afterwards()
 }
 
-// The load of a large data set takes longer than the time after which the loop counts as stuck. Rows count as signs of
+// Loading a large data set takes longer than the time after which the loop counts as stuck. Rows count as signs of
 // life, so that the node is not killed during the load.
 func TestANodeThatLoadsIsHealthy(t *testing.T) {
 	for rows, want := range map[int]string{rowsPerSign - 1: "has not turned for 1m", rowsPerSign: ""} {
@@ -485,8 +485,8 @@ func TestParseMemory(t *testing.T) {
 	}
 }
 
-// BenchmarkRoundTrip measures the latency of one transaction at a time: from the client to a node, to the other node
-// and back.
+// BenchmarkRoundTrip measures the latency of a single transaction at a time: from the client to a node, to the other
+// node and back.
 func BenchmarkRoundTrip(b *testing.B) {
 	l := startSet(b, database("a", "b"))
 	c := connect(b, l, 0)
@@ -548,8 +548,8 @@ func TestFailedStartLeavesNothing(t *testing.T) {
 	}
 }
 
-// After a run has loaded its data, the nodes' random numbers depend on the seed of the run. They no longer depend on
-// the seed with which the nodes started.
+// Once a run has loaded its data, the nodes' random numbers depend on the seed of the run, and no longer on the seed
+// with which the nodes started.
 func TestChanceFollowsFromTheSeedOfTheRun(t *testing.T) {
 	draws := func(started, run uint64) (out []uint64) {
 		db := database("a", "b")
@@ -575,7 +575,7 @@ func TestChanceFollowsFromTheSeedOfTheRun(t *testing.T) {
 	}
 }
 
-// A data set that the API does not allow is rejected before any row is created, because the rows would exhaust the
+// A data set that the API does not allow is rejected before any row is created, because its rows would exhaust the
 // nodes' memory.
 func TestLoadBeyondTheAPI(t *testing.T) {
 	l, err := StartLocal(t.Context(), database("a"), LocalConfig{Engine: setEngine, Procedures: procedures, ParseWorkload: manifest.ParseWorkload})
@@ -599,12 +599,12 @@ func TestLoadBeyondTheAPI(t *testing.T) {
 	}
 }
 
-// A data set that fills a node's memory is rejected. The error states the number of rows created so far, and the node
+// A data set that fills a node's memory is rejected. The error states the number of rows created by then, and the node
 // continues without a data set.
 func TestDataSetFillsTheMemory(t *testing.T) {
 	const limit = 1000 << 20
 	for name, tt := range map[string]struct {
-		live  []uint64 // consecutive values of live, the last one repeated
+		live  []uint64 // consecutive values of live, the last of which is repeated
 		limit uint64
 		want  string
 	}{

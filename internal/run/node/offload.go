@@ -10,8 +10,8 @@ import (
 )
 
 // beside is the queue of work that the replica does outside the loop. A goroutine executes one piece after another, and
-// the loop handles the end of each piece as an input. The log records this input like any other, so a replay is correct
-// although the duration of the work varies.
+// the loop handles the completion of each piece as an input. The log records this input like any other, so a replay is
+// correct although the duration of the work varies.
 type beside struct {
 	pieces  queue.Queue[piece] // a goroutine executes the first piece, except in a replay
 	working sync.WaitGroup
@@ -48,7 +48,7 @@ func (l *loop) workBeside() {
 	})
 }
 
-// besideOver handles the end of the first piece.
+// besideOver handles the completion of the first piece.
 func (l *loop) besideOver() {
 	if l.log != nil {
 		l.log.input(inputBeside)
@@ -61,8 +61,8 @@ func (l *loop) besideOver() {
 	l.replica.Fire(over)
 }
 
-// replayBeside executes the first piece and handles its end, at the position of the end in the log. It returns false if
-// there is no piece.
+// replayBeside executes the first piece and handles its completion, at the position of the completion in the log. It
+// returns false if there is no piece.
 func (l *loop) replayBeside() bool {
 	if l.beside.pieces.Len() == 0 {
 		return false
@@ -74,7 +74,7 @@ func (l *loop) replayBeside() bool {
 	return true
 }
 
-// resumeBeside ends the replay and continues the work that was unfinished at the end of the log.
+// resumeBeside ends the replay and continues with the work that was unfinished at the end of the log.
 func (l *loop) resumeBeside() {
 	l.replaying = false
 	if l.beside.pieces.Len() > 0 {

@@ -11,10 +11,10 @@ import (
 )
 
 // thinker is a replica that does work outside the loop for each message that it receives. The test decides when the
-// work finishes. thinker records the order of its inputs.
+// work finishes. thinker records its inputs in order.
 type thinker struct {
 	protocol.Config
-	let     <-chan struct{} // a value lets one piece finish; if nil, pieces finish immediately
+	let     <-chan struct{} // each value lets one piece finish; if nil, pieces finish immediately
 	results []*uint64       // squares of the messages' numbers, for unfinished pieces of work
 	seen    []uint64
 }
@@ -51,7 +51,7 @@ func thinkerEngine(let <-chan struct{}) *protocol.Engine {
 }
 
 // Work outside the loop does not block the loop. A process that finds a log repeats the work of the previous process.
-// It handles the end of each piece at the same position among the inputs. It also continues unfinished work.
+// It handles the completion of each piece at the same position among the inputs, and continues unfinished work.
 func TestWorkBesideTheLoop(t *testing.T) {
 	let := make(chan struct{})
 	db := database("a", "b")
@@ -68,7 +68,7 @@ func TestWorkBesideTheLoop(t *testing.T) {
 		}
 		n.peers[1].batch = nil
 	}
-	// over waits until a piece of work ends, and handles its end.
+	// over waits until a piece of work is complete, and handles its completion.
 	over := func(n *Node) {
 		for limit := time.NewTimer(20 * time.Second); ; {
 			items, _ := n.box.take(nil)

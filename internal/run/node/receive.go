@@ -65,8 +65,8 @@ type clientReceiver struct {
 	n      *Node
 	client *client
 	batch  []item
-	// accesses is the largest number of accesses of a transaction so far, at most 64. It is the initial capacity for the
-	// accesses of the next transaction.
+	// accesses is the largest number of accesses of any transaction so far, but at most 64. It is the initial capacity for
+	// the accesses of the next transaction.
 	accesses int
 	warned   bool
 }

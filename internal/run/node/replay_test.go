@@ -17,7 +17,7 @@ func frame(numbers ...uint64) (payload []byte) {
 	return payload
 }
 
-// process creates a process of a node with a log. If there is a previous process's log, the new process replays it.
+// process creates a process of a node with a log. If a previous process has left a log, the new process replays it.
 func process(t *testing.T, cfg Config) *Node {
 	t.Helper()
 	n, err := New(cfg)
@@ -31,9 +31,9 @@ func process(t *testing.T, cfg Config) *Node {
 	return n
 }
 
-// A turn may end in the middle of a frame, and the process may stop after that turn. The log then lacks the end of the
-// frame, so the peer sends the frame again and the next process handles only the remaining messages. The clocks of the
-// next process continue from their last values, even if the real clock is behind them.
+// A turn may end in the middle of a frame, and the process may stop after that turn. The end of the frame is then
+// missing from the log, so the peer sends the frame again, and the next process handles only the remaining messages.
+// The clocks of the next process continue from their last values, even if the real clock is behind these values.
 func TestNextProcessTakesTheRestOfAFrame(t *testing.T) {
 	t.Run("from its inputs", func(t *testing.T) { testRestOfAFrame(t, readings) })
 	t.Run("from a checkpoint", func(t *testing.T) {
@@ -59,9 +59,9 @@ func TestNextProcessTakesTheRestOfAFrame(t *testing.T) {
 // readings returns the values of a node's clocks in its last turn: at for timers, clock for Now.
 func readings(n *Node) (at, clock time.Duration) { return n.loop.at, n.loop.clock }
 
-// testRestOfAFrame calls meanwhile with the first process, after the turn that ends in the middle of a frame. meanwhile
+// testRestOfAFrame calls meanwhile for the first process, after the turn that ends in the middle of a frame. meanwhile
 // returns the last clock readings in the log. A later turn without inputs or due timers is not logged, so the next
-// process does not need to continue from its readings.
+// process need not continue from the readings of such a turn.
 func testRestOfAFrame(t *testing.T, meanwhile func(*Node) (at, clock time.Duration)) {
 	l := startLogged(t, gossipEngine, 0, "a", "b")
 	db := database("a", "b")

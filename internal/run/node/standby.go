@@ -19,7 +19,7 @@ import (
 	"github.com/geobench/geobench/internal/ops/metrics"
 )
 
-// Serve runs a node in a separate process until ctx is done or the node fails. cfg must not have a Listener, because
+// Serve runs a node in its own process until ctx is done or the node fails. cfg must not have a Listener, because
 // listen creates it. If new incarnations can replace the node, the process first waits for its incarnation number
 // (admin.Joiner). Until then it does not listen, so other nodes do not see it.
 func Serve(ctx context.Context, cfg Config, listen func() (net.Listener, error)) error {
@@ -37,7 +37,7 @@ func Serve(ctx context.Context, cfg Config, listen func() (net.Listener, error))
 	return n.Run(ctx)
 }
 
-// on returns a node that listens on the result of listen.
+// on returns a node that uses the listener which listen creates.
 func (c Config) on(listen func() (net.Listener, error)) (*Node, error) {
 	var err error
 	if c.Listener, err = listen(); err != nil {
@@ -51,14 +51,14 @@ func (c Config) on(listen func() (net.Listener, error)) (*Node, error) {
 }
 
 // lobby is a process that waits for its node's incarnation number and then becomes the node. The process cannot know
-// whether it is the first process of the node. If an earlier process has voted and lost its state, a process that
-// assumed to be the first could vote again.
+// whether it is the first process of the node. If it wrongly assumed this, it could vote again although an earlier
+// process, which lost its state, has already voted.
 type lobby struct {
 	cfg       Config
 	listen    func() (net.Listener, error)
 	process   string
 	strangers *identity.Unauthenticated
-	log       *admin.Log // empty log, for a process without disturbances
+	log       *admin.Log // empty log, for a process that has had no disturbances
 
 	mu     sync.Mutex
 	told   *admin.Join   // the incarnation that Join assigned; nil before Join
@@ -92,7 +92,7 @@ func (l *lobby) run(ctx context.Context) error {
 	case <-l.joined:
 	}
 	cfg := l.cfg
-	cfg.Admin, cfg.Public = nil, nil // the lobby continues to serve both
+	cfg.Admin, cfg.Public = nil, nil // the lobby continues to serve both listeners
 	cfg.Incarnation, cfg.Loaded = l.told.NodeIncarnation, l.told.Loaded
 	cfg.process, cfg.strangers = l.process, l.strangers
 	// Listen only now, so that no peer connects to a process whose incarnation is unknown.
@@ -111,13 +111,12 @@ func (l *lobby) Join(_ context.Context, j *admin.Join) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	// The address may have belonged to another process of the node when the request was sent. Only the addressed process
-	// may join.
+	// Another process of the node may have had the address when the request was sent. Only the addressed process may join.
 	case j.Process != l.process:
 		return &admin.BadRequest{Err: fmt.Errorf("process: this is process %s, not %s", l.process, j.Process)}
 	case l.told != nil && l.told.NodeIncarnation != j.NodeIncarnation:
 		return &admin.BadRequest{Err: fmt.Errorf("nodeIncarnation: this process is incarnation %d already, not %d", l.told.NodeIncarnation, j.NodeIncarnation)}
-	// The operator repeats a join when it receives no answer. Only a different incarnation is an error.
+	// The operator repeats the request if it receives no answer. Only a different incarnation is an error.
 	case l.told == nil:
 		l.told = j
 		close(l.joined)
@@ -189,7 +188,7 @@ func (l *lobby) Log() *admin.Log {
 	return l.log
 }
 
-// metrics serves Prometheus. A waiting process exports no metrics.
+// metrics serves Prometheus metrics. A process that still waits has none.
 func (l *lobby) metrics(w http.ResponseWriter, r *http.Request) {
 	if n := l.node.Load(); n != nil {
 		n.public().ServeHTTP(w, r)

@@ -17,8 +17,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// waiters runs a process for each node of a database. The engine replaces nodes that lost their state, so the processes
-// wait for Join.
+// waiters runs a process for each node of a database. The processes wait for Join, because the engine replaces nodes
+// that lost their state.
 type waiters struct {
 	t       *testing.T
 	db      deploy.Database
@@ -70,7 +70,7 @@ func (w *waiters) start(id geo.NodeID) *lobby {
 
 func (w *waiters) join(l *lobby, incarnation uint32, loaded *admin.LoadRequest) {
 	w.t.Helper()
-	for range 2 { // the operator may repeat the call if it was killed before it recorded the first one
+	for range 2 { // the operator may repeat the call if it was killed before it recorded the first call
 		if err := l.Join(w.t.Context(), &admin.Join{Process: l.process, NodeIncarnation: incarnation, Loaded: loaded}); err != nil {
 			w.t.Fatal(err)
 		}
@@ -112,9 +112,9 @@ func (w *waiters) get(id geo.NodeID, path string) (int, string) {
 	return resp.StatusCode, string(b)
 }
 
-// A process that may not be the first process of its node waits. It is healthy but not ready, and other nodes do not
-// see it. Once it receives its incarnation number, it becomes the node and keeps its process name. It obtains the state
-// that its predecessor lost from other nodes.
+// A process that may not be the first process of its node waits. It is healthy but not ready, and invisible to other
+// nodes. Once it receives its incarnation number, it becomes the node and keeps its process name. From other nodes, it
+// obtains the state that its predecessor lost.
 func TestProcessesWaitToBeTold(t *testing.T) {
 	w := newWaiters(t)
 	for id := range w.lobbies {
@@ -187,8 +187,8 @@ func TestProcessesWaitToBeTold(t *testing.T) {
 	}
 }
 
-// If a process is assigned an incarnation that belonged to an earlier process, the nodes that know the earlier process
-// report that state was lost.
+// If a process is assigned the incarnation of an earlier process, the nodes that know the earlier process report that
+// state was lost.
 func TestIncarnationsAreNotReused(t *testing.T) {
 	w := newWaiters(t)
 	for id := range w.lobbies {

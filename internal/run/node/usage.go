@@ -9,7 +9,8 @@ import (
 	"github.com/geobench/geobench/internal/base/late"
 )
 
-// memory returns the resident memory of this process and its peak so far, in bytes. On systems without /proc, now is 0.
+// memory returns the current resident memory of this process and its peak, in bytes. On systems without /proc, now is
+// 0.
 func memory() (now, peak int64) {
 	b, err := os.ReadFile("/proc/self/status")
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 // doubtful returns a result in which a tenth of the last region's transactions were not answered. The p99 of every
-// second is only a lower bound, and no transaction finished in the first second of the timeline.
+// second is only a lower bound. In the first second of the timeline, no transaction finished.
 func doubtful(t *testing.T) *result.Document {
 	d := *document(t)
 	d.Histograms.Series, d.Timeline = slices.Clone(d.Histograms.Series), slices.Clone(d.Timeline)
@@ -51,7 +51,7 @@ func TestChartsMarkLowerBounds(t *testing.T) {
 	}
 }
 
-// A line is interrupted where no transaction completed. A bound of 0 is drawn at the bottom of the chart.
+// A line has a gap where no transaction completed. A bound of 0 is drawn at the bottom of the chart.
 func TestSeriesOverTime(t *testing.T) {
 	us, bound := v1alpha1.Observed, v1alpha1.MoreThan
 	bins := []bin{{at: 1, p99: us(1000)}, {at: 2}, {at: 3, p99: bound(0)}, {at: 4, p99: bound(3000)},
@@ -63,7 +63,7 @@ func TestSeriesOverTime(t *testing.T) {
 	}
 }
 
-// Points of a sweep that are infinite or lower bounds appear both in the chart and in its table.
+// Points of a sweep that are infinite or only lower bounds appear both in the chart and in its table.
 func TestSweepsMarkLowerBounds(t *testing.T) {
 	r := swept()
 	points := r.Experiments[0].Points
@@ -84,8 +84,8 @@ func TestSweepsMarkLowerBounds(t *testing.T) {
 	}
 }
 
-// The cell of a figure without a value is empty and does not contain 0. For example, a region without transactions has
-// no latency.
+// The cell of a figure without a value is empty rather than 0. For example, a region without transactions has no
+// latency.
 func TestCellsWithoutValues(t *testing.T) {
 	silent := *document(t)
 	silent.Regions, silent.Repetitions = slices.Clone(silent.Regions), slices.Clone(silent.Repetitions)

@@ -96,7 +96,7 @@ func TestInChromium(t *testing.T) {
 		files.ServeHTTP(w, r)
 	}))
 	defer server.Close()
-	// Load the page under another name than index.html, because a FileServer redirects index.html to the folder.
+	// Load the page under a name other than index.html, because a FileServer redirects index.html to the folder.
 	if err := os.Link(filepath.Join(folder, Page), filepath.Join(folder, "page.html")); err != nil {
 		t.Fatal(err)
 	}

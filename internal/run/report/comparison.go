@@ -8,7 +8,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// comparison compares one result, or several results as one sample, with the baseline.
+// comparison compares one result, or a sample of several results, with the baseline.
 type comparison struct {
 	*result.Comparison
 	ID, Name string
@@ -22,7 +22,7 @@ func comparisons(baseline, docs []*result.Document) []comparison {
 		return nil
 	}
 	groups := [][]*result.Document{docs}
-	// Results of different configurations must not form one sample.
+	// Results of different configurations must not form a sample.
 	if !alike(docs) {
 		groups = nil
 		for _, d := range docs {
@@ -81,7 +81,7 @@ func changes(id string, c *result.Comparison) *Figure {
 			line.Value += " (" + change + ")"
 		}
 		if d.LowPPM != nil && d.ChangePPM != nil {
-			// The interval is for the shift between the two samples, so it need not contain the change of the medians.
+			// The interval is that of the shift between the two samples, so it need not contain the change of the medians.
 			line.Box[0], line.Box[1] = float64(*d.LowPPM)/1e4, float64(*d.LowPPM)/1e4
 			line.Box[3], line.Box[4] = float64(*d.HighPPM)/1e4, float64(*d.HighPPM)/1e4
 			low, high = fmt.Sprintf("%+.1f%%", line.Box[0]), fmt.Sprintf("%+.1f%%", line.Box[4])

@@ -15,7 +15,7 @@ import (
 	"github.com/geobench/geobench/internal/run/experiment"
 )
 
-// Claim is a claim of an experiment with its measurement.
+// Claim is a claim of an experiment and the values measured for it.
 type Claim struct {
 	ID, Source, Says, Measured, Answer string
 }
@@ -27,11 +27,11 @@ type Sweep struct {
 	Facts    []fact
 	// Manifest is the experiment's spec as YAML; empty if the report does not include it.
 	Manifest string
-	// Tables has the tables of the experiment.
+	// Tables are the tables of the experiment.
 	Tables []Table
-	// Searches has the searches for the rates of points.
+	// Searches are the searches for the rates of points.
 	Searches []Search
-	// Claims has all claims of the experiment. Each figure also has the claims that use it.
+	// Claims are all claims of the experiment. Each figure also lists the claims that use it.
 	Claims  []Claim
 	Figures []*Figure
 }
@@ -41,7 +41,7 @@ type Table struct {
 	Heading string
 	Columns []string
 	Rows    [][]string
-	// Missing has the reasons why cells are empty.
+	// Missing explains why cells are empty.
 	Missing []string
 }
 
@@ -129,7 +129,7 @@ func claimOf(f *experiment.Finding) Claim {
 	return Claim{f.ID, f.Source, f.Says, measured, f.Answer()}
 }
 
-// about reports whether an expression uses a metric, as in tput(...), tputIn(...) or series('tput', ...).
+// about reports whether an expression uses a metric, for example in tput(...), tputIn(...) or series('tput', ...).
 func about(expression, metric string) bool {
 	q := regexp.QuoteMeta(metric)
 	return regexp.MustCompile(`\b` + q + `(In)?\s*\(|['"]` + q + `['"]`).MatchString(expression)
@@ -137,7 +137,7 @@ func about(expression, metric string) bool {
 
 var notInSlug = regexp.MustCompile(`[^a-z0-9]+`)
 
-// slug converts a name to lowercase letters, digits and hyphens, for file names and anchors.
+// slug converts a name to lowercase letters, digits and hyphens, for use in file names and anchors.
 func slug(name string) string {
 	return strings.Trim(notInSlug.ReplaceAllString(strings.ToLower(name), "-"), "-")
 }
@@ -187,7 +187,7 @@ func sweepFigure(e *experiment.PointsSummary, m experiment.Metric, simulated boo
 	if bounded {
 		f.note("Open dots with an arrow, and values after >, are lower bounds: transactions had no answer.")
 	}
-	// Without a swept parameter, each system has a single point, so draw bars.
+	// Without a swept parameter, each system has only one point, so draw bars.
 	if x < 0 {
 		c := &chart.Rows{Title: title, XLabel: m.Unit, About: "One bar per system."}
 		for i := range e.Points {
@@ -277,7 +277,8 @@ func sortPoints(l *chart.Series) {
 	l.Points, l.Half, l.LowerBound = points, half, bound
 }
 
-// valueOf returns a figure of a point, and whether it is only a lower bound. ok is false if the point lacks the figure.
+// valueOf returns a figure of a point, and whether the value is only a lower bound. ok is false if the point lacks the
+// figure.
 func valueOf(p *experiment.PointData, name string) (v float64, bound, ok bool) {
 	if v, ok = p.Median[name]; ok {
 		return v, false, true
@@ -304,8 +305,8 @@ func valuesOf(e *experiment.PointsSummary, i int) []string {
 	return distinct(e.Points, func(p experiment.PointData) string { return p.Values[i] })
 }
 
-// places returns the positions of a parameter's values on an axis, and the labels of the positions. Numbers and
-// durations are placed by their values, and names at equal distances. For numbers the labels are nil.
+// places returns the positions of a parameter's values on an axis, and the labels of the positions. Positions of
+// numbers and durations are their values; names are equally spaced. For numbers the labels are nil.
 func places(values []string) (map[string]float64, map[float64]string) {
 	at := map[string]float64{}
 	for _, v := range values {

@@ -11,7 +11,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// Figure is a chart together with the numbers that it shows.
+// Figure is a chart with a table of its numbers.
 type Figure struct {
 	// ID is the base name of the figure's files and its anchor in the page.
 	ID, Title, Caption string
@@ -20,7 +20,7 @@ type Figure struct {
 	Rows   [][]string
 	// Open is set if the page shows the table without a click, because the table is short.
 	Open bool
-	// Claims has the claims that use this figure.
+	// Claims are the claims that use this figure.
 	Claims []Claim
 
 	scene *chart.Drawing
@@ -44,8 +44,8 @@ func (f *Figure) note(sentence string) {
 // ms formats microseconds as milliseconds.
 func ms(us int64) string { return fmt.Sprintf("%.3f", float64(us)/1000) }
 
-// quantileMS formats a quantile in milliseconds, for example as 105.400, or > 140.000 for a lower bound. The text is
-// empty if there are no transactions.
+// quantileMS formats a quantile in milliseconds, for example as 105.400, or as > 140.000 if it is a lower bound. It
+// returns "" if there are no transactions.
 func quantileMS(q v1alpha1.Quantile) string {
 	switch {
 	case q == v1alpha1.Quantile{}:
@@ -64,7 +64,7 @@ func simulatedMark(d *result.Document) string {
 }
 
 // figures returns the figures for which a result has data, by ID. It adds prefix to the ID of each figure, but not to
-// the keys of the map.
+// the map's keys.
 func figures(prefix string, d *result.Document) map[string]*Figure {
 	out := map[string]*Figure{}
 	for _, f := range []*Figure{rtt(d), throughput(d), attempts(d), regionLatency(d), transactionLatency(d), timelineThroughput(d), timelineLoad(d), timelineLatency(d), availability(d),
@@ -107,7 +107,7 @@ func rtt(d *result.Document) *Figure {
 		c.Rows = append(c.Rows, r)
 		cells := []any{l.From, l.To, ms(l.DeclaredRTTMicroseconds), ms(m.P50), ms(m.P99), l.Samples, loaded50, loaded99}
 		if inMesh {
-			// All rows need the same number of cells, including rows of links without mesh measurements.
+			// All rows need the same number of cells, even if a link has no mesh measurements.
 			mesh := []any{"", "", ""}
 			if l.Mesh != nil {
 				mesh = []any{ms(l.Mesh.BelowRTTMicroseconds), ms(l.Mesh.ThroughRTTMicroseconds), ms(l.Mesh.AddedRTTMicroseconds)}
@@ -159,7 +159,8 @@ func throughput(d *result.Document) *Figure {
 	return f
 }
 
-// attempts returns a chart of how many attempts committed transactions needed. It returns nil if clients do not retry.
+// attempts returns a chart of the number of attempts that committed transactions needed. It returns nil if clients do
+// not retry.
 func attempts(d *result.Document) *Figure {
 	if d.Spec.Load.Retry == nil {
 		return nil
@@ -170,7 +171,7 @@ func attempts(d *result.Document) *Figure {
 	c := &chart.Rows{Title: f.Title, XLabel: "committed transactions"}
 	all := &d.Summary.Attempts
 	after := all.CommittedAfter
-	// Remove trailing columns of attempt numbers with which no transaction committed, but keep at least one column.
+	// Remove trailing columns without committed transactions, but keep at least one column.
 	for len(after) > 1 && after[len(after)-1] == 0 {
 		after = after[:len(after)-1]
 	}
@@ -204,7 +205,7 @@ func attempts(d *result.Document) *Figure {
 	return f
 }
 
-// words joins parts into the description of a chart for readers who cannot see it.
+// words joins parts into a text that describes a chart to readers who cannot see it.
 func words(parts ...string) string { return strings.Join(parts, "; ") + "." }
 
 func percent(ppm int64) string { return fmt.Sprintf("%.4g%%", float64(ppm)/1e4) }
@@ -244,8 +245,8 @@ func regionLatency(d *result.Document) *Figure {
 	return f
 }
 
-// distribution returns the curve of a region: the share of transactions that committed within a time. If some
-// transactions were not answered, the curve ends with an arrow at the longest known time, below a share of 100%. If a
+// distribution returns the curve of a region: the percentage of transactions that committed within a given time. If
+// some transactions were not answered, the curve stops below 100%, with an arrow at the longest known time. If a
 // backlog grew, all values are lower bounds, and only the arrow is drawn.
 func distribution(region string, number int, h *result.Latencies) chart.Series {
 	line := chart.Series{Name: region, Class: number}
@@ -300,9 +301,9 @@ func transactionLatency(d *result.Document) *Figure {
 				}
 			}
 			h := d.Latencies(func(s *result.HistogramSeries) bool { return s.Type == typ && s.Region == r.Name })
-			// Some types have no committed transaction in some regions.
+			// In some regions, no transaction of some types has committed.
 			if h.Samples() == 0 {
-				// Show the type in the table if it had transactions without a latency.
+				// List the type in the table if it has transactions without a latency.
 				if committed+aborted+other > 0 {
 					f.row(typ, r.Name, committed, aborted, other, "", "", "", "", "")
 				}
@@ -358,7 +359,7 @@ func availability(d *result.Document) *Figure {
 		x := &d.Faults[i]
 		cells := []any{x.Name, x.Kind, instant(x.FromMicroseconds, "never"), instant(x.ToMicroseconds, "stays")}
 		a := x.Availability
-		// A fault that cannot be compared still has a row in the table.
+		// A fault without a comparison still has a row in the table.
 		if a == nil {
 			f.row(append(cells, "", "", "", "", "", "", "", "", "", "")...)
 			continue
@@ -471,7 +472,8 @@ func cost(d *result.Document) *Figure {
 	return f
 }
 
-// balance returns a chart of the distribution of data or operations over the nodes: of each region, and of all regions.
+// balance returns a chart of how data or operations are distributed over the nodes of each region, and over the nodes
+// of all regions.
 func balance(d *result.Document, what string) *Figure {
 	f := &Figure{ID: "balance-" + what, Header: []string{"node", "operations", "rows", "data bytes", "CPU ms", "peak memory bytes"},
 		Title: "Operations on keys per node", Caption: "One dot per node; box: 25th, 50th and 75th percentile of the nodes, whiskers: least and most."}
@@ -512,7 +514,7 @@ func balance(d *result.Document, what string) *Figure {
 	return f
 }
 
-// overview returns two charts that compare several results. It returns nil for a single result.
+// overview returns two charts that compare several results. It returns nil if there is only one result.
 func overview(docs []*result.Document) []*Figure {
 	if len(docs) < 2 {
 		return nil

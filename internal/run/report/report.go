@@ -1,6 +1,6 @@
-// Package report writes a report of results for reading, for sharing, or for the appendix of a paper. The report is a
-// single HTML page that works offline, with a chart and a table for every figure. The figures are also written as CSV,
-// SVG and PNG. Equal results yield identical reports.
+// Package report writes a report of results, to be read, shared, or included in the appendix of a paper. The report is
+// a single HTML page that works offline, with a chart and a table for every figure. The figures are also written as
+// CSV, SVG and PNG files. Equal results yield identical reports.
 package report
 
 import (
@@ -33,13 +33,13 @@ import (
 type Input struct {
 	Documents   []*result.Document
 	Experiments []*experiment.Report
-	// Baseline has the results with which the documents are compared. Several results form a single sample. If Baseline is
-	// empty, there is no comparison.
+	// Baseline contains the results with which the documents are compared; several results form a single sample. If
+	// Baseline is empty, there is no comparison.
 	Baseline []*result.Document
 }
 
-// Add adds the content of a path: a result document, an experiment report, or a folder. A folder is either the output
-// of `geobench verify --out` or a folder of results.
+// Add adds the content of path, which is a result document, an experiment report, or a folder. A folder is either the
+// output of `geobench verify --out` or a folder of results.
 func (in *Input) Add(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -98,18 +98,18 @@ const Page = "index.html"
 //go:embed page.html
 var pageText string
 
-// page has the data for the template.
+// page is the data for the template.
 type page struct {
 	Title   string
 	Version string
 	Style   template.CSS
-	// Simulated and Real are set if the report has simulated results and results of real runs, respectively.
+	// Simulated and Real are set if the report contains simulated results and results of real runs, respectively.
 	Simulated, Real bool
 	Overview        []*Figure
 	Comparisons     []comparison
 	Runs            []*run
 	Sweeps          []Sweep
-	// Wrong and Doubtful describe the runs of experiments that were wrong or doubtful: see experiment.Report.
+	// Wrong and Doubtful describe runs of experiments: see experiment.Report.
 	Wrong, Doubtful []string
 }
 
@@ -170,7 +170,7 @@ func Write(folder string, in Input) (string, error) {
 		return "", err
 	}
 	files[Page] = b.Bytes()
-	// Write in a fixed order, so that a failed write always leaves the same files.
+	// Write in a fixed order, so that a failed Write leaves the same files behind each time.
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		path := filepath.Join(folder, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -251,7 +251,7 @@ func thousands(n int64) string {
 func newRun(d *result.Document, taken map[string]bool) *run {
 	r := &run{Document: d, Label: d.Name}
 	id := slug(d.Name)
-	// Results may have the same name, but files and anchors need distinct IDs.
+	// Results may share a name, but files and anchors need distinct IDs.
 	for n := 2; taken[id]; n++ {
 		id = fmt.Sprintf("%s-%d", slug(d.Name), n)
 		r.Label = fmt.Sprintf("%s (%d)", d.Name, n)
@@ -259,7 +259,7 @@ func newRun(d *result.Document, taken map[string]bool) *run {
 	taken[id] = true
 	r.ID = id
 	r.Figures = figures(id+"-", d)
-	// A document without reasons has passed. State the checks on which this verdict is based.
+	// A document without reasons has passed. List the checks on which this verdict is based.
 	if len(d.Reasons) == 0 {
 		r.Why = fmt.Sprintf("The network was the declared one, the load generators kept up and the mix was the configured one; %s passed, %s.",
 			experiment.Counted(len(d.Checks), "check"), objectives(d))

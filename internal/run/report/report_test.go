@@ -89,7 +89,7 @@ func TestPageOfATarget(t *testing.T) {
 	}
 }
 
-// The page lists the measurements of the bytes between nodes by different sources, and states that they disagree.
+// The page lists measurements of the bytes between nodes from different sources, and states that they disagree.
 func TestPageTellsWitnesses(t *testing.T) {
 	d := *document(t)
 	nodes, proxied, off := int64(1_000_000), int64(900_000), int64(-100_000)
@@ -258,7 +258,7 @@ func TestFilesOfFigures(t *testing.T) {
 		}
 	}
 	each("csv/*.csv", func(_ *testing.T, r io.Reader) error {
-		rows, err := csv.NewReader(r).ReadAll() // fails if a row has another length than the header
+		rows, err := csv.NewReader(r).ReadAll() // fails if the length of a row differs from that of the header
 		if err == nil && len(rows) < 2 {
 			err = errors.New("no rows")
 		}
@@ -293,11 +293,12 @@ func TestFilesOfFigures(t *testing.T) {
 	}
 }
 
-// slower returns the document of another run with half the throughput and twice the latency.
+// slower returns the document of a different run with half the throughput and twice the latency.
 func slower(d *result.Document) *result.Document {
 	s := *d
 	s.Name = "slower"
-	// The changed figures contradict the counts, the histograms and the duration of the original run, so remove these.
+	// The changed figures contradict the counts, the histograms and the duration of the original run, so remove these
+	// three.
 	s.Repetitions, s.Histograms, s.Spec.Load.Duration = nil, result.Histograms{}, v1alpha1.Duration{}
 	for _, r := range d.Repetitions {
 		r.ThroughputPerSecond /= 2
@@ -311,7 +312,7 @@ func slower(d *result.Document) *result.Document {
 func TestComparison(t *testing.T) {
 	d := document(t)
 	worse := slower(d)
-	// Four results with two repetitions each, on both sides, suffice for a decision.
+	// Four results with two repetitions each suffice for a decision, both in the baseline and in the comparison.
 	of := func(d *result.Document) (seeds []*result.Document) {
 		for i := range int64(4) {
 			s := *d
@@ -355,7 +356,7 @@ func TestTheSameBytes(t *testing.T) {
 	}
 }
 
-// TestChartsStayInside draws every figure and checks that no line or label extends beyond the edges of the chart.
+// TestChartsStayInside draws every figure and checks that no line or label extends beyond the edges of its chart.
 func TestChartsStayInside(t *testing.T) {
 	d := document(t)
 	p := page{Overview: overview([]*result.Document{d, d}), Comparisons: comparisons([]*result.Document{d, d, d, d}, []*result.Document{slower(d), slower(d), slower(d)}), Runs: []*run{newRun(d, map[string]bool{})}, Sweeps: sweeps(swept())}

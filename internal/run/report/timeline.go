@@ -24,8 +24,8 @@ type bin struct {
 	p50, p99  v1alpha1.Quantile // maximum over the ticks of the bin
 }
 
-// binned aggregates the timeline of every repetition into bins. It also returns the start of each repetition except the
-// first, in seconds.
+// binned aggregates the timeline of every repetition into bins. It also returns the starts of all repetitions except
+// the first, in seconds.
 func binned(d *result.Document) (bins [][]bin, starts []float64) {
 	width := binWidth(d)
 	var current []bin
@@ -37,7 +37,7 @@ func binned(d *result.Document) (bins [][]bin, starts []float64) {
 			offset += length
 			starts = append(starts, float64(offset))
 		}
-		// The end of the last tick is the length of this repetition, and thus the offset of the next repetition.
+		// The end of the last tick is the length of this repetition, and thus the start of the next repetition.
 		length = t.Second + t.Length()
 		// A tick belongs to the bin that contains its first second, even if it extends beyond the end of the bin.
 		if n := len(current); n == 0 || t.Second/width != current[n-1].from/width {
@@ -71,10 +71,10 @@ func seconds(d *result.Document) (n int) {
 	return n
 }
 
-// binWidth returns the length of a bin in seconds. A bin is longer if it contains a longer tick.
+// binWidth returns the minimum length of a bin in seconds. A bin that contains a longer tick is longer.
 func binWidth(d *result.Document) int { return max(1, (seconds(d)+maxBins-1)/maxBins) }
 
-// bands returns the bands of the result's faults, at their actual times. A fault that was not injected has no band.
+// bands returns the bands of the faults in a result, at their actual times. A fault that was not injected has no band.
 func bands(d *result.Document, end float64) []chart.Band {
 	var out []chart.Band
 	for i := range d.Faults {
@@ -91,7 +91,7 @@ func bands(d *result.Document, end float64) []chart.Band {
 	return out
 }
 
-// instant formats microseconds as seconds with one decimal. It returns never if us is nil.
+// instant formats microseconds as seconds with one decimal. It returns the text never if us is nil.
 func instant(us *int64, never string) string {
 	if us == nil {
 		return never
@@ -170,8 +170,8 @@ func timelineThroughput(d *result.Document) *Figure {
 	return f
 }
 
-// loadOverTime returns a function with the configured load of all regions in a bin: in arrivals per second or, for a
-// closed loop, in clients. arrivals is false for a closed loop. The function is nil if the load has no curve.
+// loadOverTime returns a function that computes the configured load of all regions in a bin: arrivals per second or,
+// for a closed loop, clients. arrivals is false for a closed loop. The function is nil if the load has no curve.
 func loadOverTime(d *result.Document) (configured func(*bin) float64, arrivals bool) {
 	curve := load.NewCurve(&d.Spec.Load)
 	if curve == nil {
@@ -254,7 +254,7 @@ func timelineLatency(d *result.Document) *Figure {
 			f.row(fmt.Sprintf("%g", b.at), quantileMS(b.p50), quantileMS(b.p99))
 			none, bounded = none || b.p99 == (v1alpha1.Quantile{}), bounded || b.p99.IsBound()
 			for _, q := range []v1alpha1.Quantile{b.p50, b.p99} {
-				// A bound of 0 means that every transaction of this time failed. It must not affect the scale.
+				// A bound of 0 means that every transaction in the bin failed, so ignore it when choosing the scale.
 				if us := q.Least(); us > 0 {
 					lowest, highest = min(lowest, us), max(highest, us)
 				}
@@ -289,8 +289,8 @@ func timelineLatency(d *result.Document) *Figure {
 	return f
 }
 
-// overTime returns the lines of a percentile over a repetition. There is a gap between lines where no transaction
-// finished. If all transactions of a bin failed, the percentile is a lower bound of 0. It is drawn at least (in
+// overTime returns the lines of a percentile over a repetition. Bins in which no transaction finished leave a gap. If
+// all transactions of a bin failed, the percentile is a lower bound of 0. No point is drawn below least (in
 // microseconds), because the axis may be logarithmic.
 func overTime(repetition []bin, least int64, class int, of func(*bin) v1alpha1.Quantile) []chart.Series {
 	lines, gap := []chart.Series{{Class: class}}, false

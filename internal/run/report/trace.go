@@ -12,7 +12,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload"
 )
 
-// Cycles returns the failed history checks of a result that contain the transactions of a cycle.
+// Cycles returns the failed history checks of a result that list the transactions of a cycle.
 func Cycles(d *result.Document) (checks []workload.Check) {
 	for _, c := range d.Checks {
 		if c.Cycle != nil && len(c.Cycle.Transactions) > 0 {
@@ -22,8 +22,8 @@ func Cycles(d *result.Document) (checks []workload.Check) {
 	return checks
 }
 
-// WriteTrace writes a page with the transactions in the cycle of a check, as their clients observed them. It shows when
-// and in which region each was sent and answered, and why each must precede the next.
+// WriteTrace writes a page about the cycle of a check. The page shows the cycle's transactions as their clients
+// observed them: when and in which region each was sent and answered, and why each must precede the next.
 func WriteTrace(to io.Writer, d *result.Document, check workload.Check) error {
 	page := &tracediagram.Diagram{
 		Title: fmt.Sprintf("%s: not %s", d.Name, check.Name), Simulated: d.Simulated, Problems: []string{check.Message},
@@ -39,7 +39,7 @@ func WriteTrace(to io.Writer, d *result.Document, check workload.Check) error {
 	}
 	bars := map[string]int{}
 	var last time.Duration
-	// Determine the last known time first, because the bars of unanswered transactions extend to this time.
+	// Determine the last known time first, because bars of unanswered transactions extend to it.
 	for _, t := range check.Cycle.Transactions {
 		last = max(last, t.Sent, t.Answered)
 	}
@@ -59,7 +59,7 @@ func WriteTrace(to io.Writer, d *result.Document, check workload.Check) error {
 		case txn.Aborted.String():
 			bar.Kind = tracediagram.Aborted
 		case txn.Unknown.String():
-			// A transaction without an answer has no end, so its bar is open and extends to the last known time.
+			// The end of an unanswered transaction is unknown, so its bar is open and extends to the last known time.
 			bar.To, bar.Open = last, true
 		}
 		if !bar.Open {

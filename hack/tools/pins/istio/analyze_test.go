@@ -148,7 +148,7 @@ func TestAnalyze(t *testing.T) {
 	for _, finding := range analyze(t, manifests, "lab") {
 		t.Error(finding)
 	}
-	// To show that the analyzers work, inject errors. They find each of them.
+	// Inject errors to show that the analyzers work: they must find each of these errors.
 	for title, test := range map[string]struct{ old, new, want string }{
 		"a port of which nobody says what it speaks": {"appProtocol: tcp", "appProtocol: ''", "IST0118"},
 		"a Sidecar for pods that are not there":      {"workloadSelector:\n    labels:\n      geobench.dev/database: d", "workloadSelector:\n    labels:\n      geobench.dev/database: e", "IST0101"},

@@ -1,4 +1,4 @@
-// Package charttest checks drawings for the properties that a reader needs.
+// Package charttest checks properties of drawings that readers need.
 package charttest
 
 import (
@@ -112,7 +112,8 @@ func luminance(t *testing.T, hex string) float64 {
 	return l
 }
 
-// Contrast returns the contrast ratio of two colours, #rrggbb, as defined by WCAG 2.2, 1.4.3. Text needs at least 4.5.
+// Contrast returns the contrast ratio of two colours, #rrggbb, as defined by WCAG 2.2, 1.4.3. For text it should be at
+// least 4.5.
 func Contrast(t *testing.T, a, b string) float64 {
 	t.Helper()
 	x, y := luminance(t, a), luminance(t, b)

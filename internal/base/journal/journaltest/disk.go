@@ -1,8 +1,9 @@
-// Package journaltest provides an in-memory disk that fails like real disks. For such failures see Pillai et al., All
-// File Systems Are Not Created Equal, OSDI 2014. See also Rebello et al., Can Applications Recover from fsync
-// Failures?, ATC 2020. A machine crash loses unsynced data, sector by sector. After a failed sync, the kernel's memory
-// looks as if the sync had succeeded. Bits flip, files are truncated, space runs out, and sectors become unreadable.
-// The test chooses the faults and their times, or derives them from a seed.
+// Package journaltest provides an in-memory disk that fails like real disks (Pillai et al., All File Systems Are Not
+// Created Equal, OSDI 2014; Rebello et al., Can Applications Recover from fsync Failures?, ATC 2020).
+//
+// A machine crash loses unsynced data, sector by sector. After a failed sync, the kernel's memory looks as if the sync
+// had succeeded. Bits flip, files are truncated, space runs out, and sectors become unreadable. The test chooses the
+// faults and their times, or derives them from a seed.
 package journaltest
 
 import (
@@ -35,12 +36,12 @@ const (
 	Sync     Kind = "sync"
 	List     Kind = "list"
 	Remove   Kind = "remove"
-	// SyncFolder is the second half of an Open that may create the file, and of a Remove: it makes the name, or its
+	// SyncFolder is the second step of an Open that may create the file, and of a Remove. It makes the name, or its
 	// absence, durable. File is the folder.
 	SyncFolder Kind = "sync folder"
 )
 
-// Op is a disk operation. Offset and Bytes are 0 for kinds without them.
+// Op is a disk operation. Offset and Bytes are 0 for kinds that do not use them.
 type Op struct {
 	Kind   Kind
 	File   string
@@ -50,15 +51,15 @@ type Op struct {
 
 // Disk is an in-memory disk with a kernel cache in front of it. It implements journal.Disk. The zero value is empty.
 type Disk struct {
-	// Fail, if not nil, is called before every operation; if Fail returns an error, so does the operation. done is the
-	// number of bytes of a failing write that are written nevertheless.
+	// Fail, if not nil, is called before every operation. If Fail returns an error, the operation fails with it. done is
+	// the number of bytes that a failing write writes nevertheless.
 	Fail func(Op) (done int, err error)
 	// Sector is the size in bytes of the unit that a crash keeps or loses as a whole; 0 means 512.
 	Sector int
 
 	mu    sync.Mutex
-	files map[string]*file // by name, as in the kernel's memory
-	names map[string]*file // by name, as on the disk
+	files map[string]*file // by name, in the kernel's memory
+	names map[string]*file // by name, on the disk
 }
 
 // file is the contents of a file in the kernel's cache and on the disk.
@@ -121,7 +122,7 @@ func (d *Disk) List(folder string) (names []string, err error) {
 	return names, nil
 }
 
-// Remove implements journal.Disk. Processes that have the file open can still use it.
+// Remove implements journal.Disk. Processes that have opened the file can still use it.
 func (d *Disk) Remove(path string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -132,14 +133,15 @@ func (d *Disk) Remove(path string) error {
 	return d.syncFolder(path)
 }
 
-// syncFolder makes the names in the folder of a path durable. After a failure, the next successful call does so.
+// syncFolder makes the names in the folder of path durable. If it fails, the next successful call makes these names
+// durable.
 func (d *Disk) syncFolder(path string) error {
 	folder := filepath.Dir(path)
 	if _, err := d.fail(Op{Kind: SyncFolder, File: folder}); err != nil {
 		return err
 	}
 	here := func(name string, _ *file) bool { return filepath.Dir(name) == folder }
-	// Replace all names of the folder, so that removals become durable too.
+	// Replace all names of the folder, so that removals also become durable.
 	maps.DeleteFunc(d.names, here)
 	for name, f := range d.files {
 		if here(name, f) {
@@ -149,7 +151,7 @@ func (d *Disk) syncFolder(path string) error {
 	return nil
 }
 
-// put creates a file with that name in the kernel's memory.
+// put creates a file at path in the kernel's memory.
 func (d *Disk) put(path string, f *file) {
 	if d.files == nil {
 		d.files, d.names = map[string]*file{}, map[string]*file{}
@@ -178,7 +180,7 @@ func (d *Disk) Files() []string {
 	return slices.Sorted(maps.Keys(d.files))
 }
 
-// Contents returns the contents of a file as in the kernel's memory, or nil if there is no such file.
+// Contents returns the contents of a file in the kernel's memory, or nil if there is no such file.
 func (d *Disk) Contents(path string) []byte {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -196,8 +198,8 @@ func (d *Disk) Put(path string, contents []byte) {
 	d.names[path] = d.files[path]
 }
 
-// Kill kills the process that has files open. Its locks are released, and its written data stays in the kernel's
-// memory.
+// Kill kills the process that has opened files. Its locks are released, and the data that it has written stays in the
+// kernel's memory.
 func (d *Disk) Kill() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -206,13 +208,13 @@ func (d *Disk) Kill() {
 	}
 }
 
-// Crash crashes the machine. Any subset of a file's unsynced sectors may have reached the disk, so a file may also lack
-// its last sectors. A name that was created or removed since its folder was synced may exist or not. keep decides each
-// case in turn.
+// Crash crashes the machine. Any subset of a file's unsynced sectors may have reached the disk, so the last sectors of
+// a file may also be missing. A name that was created or removed after the last sync of its folder may or may not
+// exist. keep decides each case in turn.
 func (d *Disk) Crash(keep func(r *rand.Rand) bool, r *rand.Rand) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	// Sorted, so that the seed alone determines the outcome.
+	// Sort, so that the seed alone determines the outcome.
 	for _, name := range slices.Sorted(maps.Keys(d.files)) {
 		if d.names[name] != d.files[name] && keep(r) {
 			d.names[name] = d.files[name]
@@ -223,7 +225,7 @@ func (d *Disk) Crash(keep func(r *rand.Rand) bool, r *rand.Rand) {
 			delete(d.names, name)
 		}
 	}
-	// A file without a durable name is lost, even if its data was synced.
+	// If the name of a file is not durable, the file is lost, even if its data was synced.
 	d.files = maps.Clone(d.names)
 	for _, name := range slices.Sorted(maps.Keys(d.files)) {
 		f := d.files[name]
@@ -236,7 +238,7 @@ func (d *Disk) Crash(keep func(r *rand.Rand) bool, r *rand.Rand) {
 	}
 }
 
-// flush writes a sector of the cache to the disk. Earlier sectors that were never written become zeros on the disk.
+// flush writes a sector of the cache to the disk. Earlier sectors that were never written become zeros.
 func (f *file) flush(number, sector int) {
 	from, to := number*sector, min((number+1)*sector, len(f.cache))
 	// The file was truncated after this sector had been written.
@@ -303,7 +305,7 @@ func (h *handle) Size() (int64, error) {
 	return int64(len(h.f.cache)), nil
 }
 
-// Truncate implements journal.File. A crash does not undo it.
+// Truncate implements journal.File. A crash does not undo a truncation.
 func (h *handle) Truncate(size int64) error {
 	_, err := h.begin(Op{Kind: Truncate, Offset: size})
 	defer h.d.mu.Unlock()
@@ -315,7 +317,8 @@ func (h *handle) Truncate(size int64) error {
 	return nil
 }
 
-// Sync implements journal.File. A failing Sync leaves no dirty sectors, so the next Sync succeeds without writing them.
+// Sync implements journal.File. If Sync fails, no sector remains dirty, so the next Sync succeeds without writing these
+// sectors.
 func (h *handle) Sync() error {
 	_, err := h.begin(Op{Kind: Sync})
 	defer h.d.mu.Unlock()
@@ -354,8 +357,8 @@ func (h *handle) Close() error {
 	return nil
 }
 
-// Nth returns a Disk.Fail with which only the n-th operation of a kind on a file fails, counted from 1; done is as in
-// Fail. An empty file means any file.
+// Nth returns a Disk.Fail that makes only the n-th operation of a kind on a file fail, counted from 1. done is as in
+// Fail. If file is empty, operations on all files count.
 func Nth(kind Kind, file string, n, done int, err error) func(Op) (int, error) {
 	seen := 0
 	return func(op Op) (int, error) {

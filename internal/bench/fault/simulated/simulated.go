@@ -1,4 +1,4 @@
-// Package simulated is the fault.Injector of simulations. It injects the faults of a timeline in virtual time, for
+// Package simulated implements fault.Injector for simulations. It injects the faults of a timeline in virtual time, for
 // measured runs and for the explorer of protocols.
 package simulated
 
@@ -21,7 +21,7 @@ const (
 
 // Injector injects the faults of a timeline into a simulation: see Start.
 type Injector struct {
-	// Timeline is the timeline, with its progress.
+	// Timeline contains the faults and their progress.
 	Timeline *fault.Timeline
 	// Err is the error that stopped the injector; nil while it works.
 	Err error
@@ -31,7 +31,7 @@ type Injector struct {
 	t       *geo.Topology
 	durable bool
 	start   time.Duration
-	offsets []time.Duration // clock offsets of nodes that no fault disturbs
+	offsets []time.Duration // clock offsets of the nodes without faults
 	links   [][]geo.Link    // the current links
 	cut     map[[2]geo.NodeID]bool
 }
@@ -126,7 +126,7 @@ func (in *Injector) apply(c *fault.Conditions) {
 		id := geo.NodeID(i)
 		in.s.Slow(id, 100+n.SlowPercent)
 		in.s.HoldOutput(id, n.Hold, n.HoldPercent)
-		// A fault sets a clock relative to the offset that the clock has anyway.
+		// A fault adds its offset to the offset that the clock has without faults.
 		offset := n.ClockOffset
 		if in.offsets != nil {
 			offset += in.offsets[i]

@@ -25,8 +25,8 @@ type Abilities struct {
 	Engines EngineCatalog
 	// Targets are the third-party databases that spec.external can name. It is nil if there are none.
 	Targets EngineCatalog
-	// Pods is set if databases that run programs in arbitrary images can be deployed. Clients are the supported clients of
-	// such databases, by spec.pods.client.
+	// Pods is set if databases that run programs in arbitrary images can be deployed. Clients are the kinds of such
+	// databases for which a client is supported (spec.pods.client).
 	Pods    bool
 	Clients EngineCatalog
 	// Emulations are the supported emulations, including Auto.

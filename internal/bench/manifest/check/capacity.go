@@ -65,8 +65,8 @@ func (d *database) machine(ps *Problems) {
 	}
 }
 
-// memory checks that the loaded rows fit into the memory of the nodes that store them. It can miss an excess, because
-// the size that a workload reports is a lower bound.
+// memory checks that the loaded rows fit into the memory of the nodes that store them. The check may accept too many
+// rows, because the size that a workload reports is only a lower bound.
 func (r *benchmarkRun) memory(ps *Problems, w workload.Workload) {
 	sized, ok := w.(workload.Sized)
 	if !ok || r.db.Spec.External != nil || r.db.Spec.RunsPrograms() {
@@ -148,8 +148,9 @@ func (r *benchmarkRun) history(ps *Problems) {
 	}
 }
 
-// samples checks that a percentile in the objectives can have enough transactions. Only an open loop has a known number
-// of arrivals. The check adds four standard deviations of a Poisson count, so that it refuses only hopeless runs.
+// samples checks that enough transactions are due for the percentiles in the objectives. Only an open loop has a known
+// number of arrivals. The check adds four standard deviations of a Poisson count, so that it refuses only hopeless
+// runs.
 func (r *benchmarkRun) samples(ps *Problems) {
 	l := &r.Spec.Load
 	open := l.Arrival == v1alpha1.ArrivalConstant || l.Arrival == v1alpha1.ArrivalPoisson

@@ -77,8 +77,8 @@ func Database(db *v1alpha1.GeoDatabase, profile *v1alpha1.NetworkProfileSpec, a 
 	return ps.about("GeoDatabase", db.Name)
 }
 
-// rendered returns db with the pods that the name of its engine stands for. It returns db itself if the environment has
-// no containers or there is nothing to render.
+// rendered returns a copy of db with the pods or roles that package servers renders for its engine. It returns db
+// itself if the environment has no containers or there is nothing to render.
 func rendered(db *v1alpha1.GeoDatabase, profile *v1alpha1.NetworkProfileSpec, a Abilities) (*v1alpha1.GeoDatabase, Problems) {
 	var ps Problems
 	if !a.Pods || !servers.Renders(db) {
@@ -188,7 +188,7 @@ func OwnMessage(host string) string {
 	return host + " leads a worker to its own pod or machine, or to a cloud's metadata: name the database by an address that pods of the cluster reach"
 }
 
-// catalog returns the catalog that contains the database's engine.
+// catalog returns the catalog in which the database's engine is looked up.
 func (d *database) catalog() EngineCatalog {
 	switch {
 	case d.Spec.External != nil:
@@ -322,7 +322,7 @@ func (d *database) regions(ps *Problems) {
 	}
 	var names []string
 	for i, r := range d.Spec.Regions {
-		// A single region needs no link, so the profile need not know it.
+		// A single region needs no link, so it need not be in the profile.
 		if slices.Contains(known, r.Name) || len(d.Spec.Regions) == 1 {
 			names = append(names, r.Name)
 			continue

@@ -310,7 +310,7 @@ func TestCoordinator(t *testing.T) {
 	}
 }
 
-// TestDependentSQL checks that SmallBank in SQL has no transactions that look up their customers themselves.
+// TestDependentSQL checks that SmallBank in SQL is refused if some transactions look up their customers themselves.
 func TestDependentSQL(t *testing.T) {
 	db := database(func(s *v1alpha1.GeoDatabaseSpec) {
 		s.Engine = v1alpha1.Engine{Name: "postgres", Parameters: map[string]string{"form": "SQL"}}
@@ -386,8 +386,8 @@ func TestDeployedOnly(t *testing.T) {
 	}
 }
 
-// TestRendered checks that a cluster deploys a PostgreSQL that a manifest names without pods, and measures it like a
-// PostgreSQL in pods. Environments without containers refuse such a manifest.
+// TestRendered checks that a cluster deploys PostgreSQL if a manifest names only the engine, and measures it like a
+// PostgreSQL in spec.pods. Environments without containers refuse such a manifest.
 func TestRendered(t *testing.T) {
 	for name, tc := range map[string]struct {
 		parameters map[string]string

@@ -36,7 +36,7 @@ func (r *benchmarkRun) faults(ps *Problems) {
 			c.one(ps, fmt.Sprintf("spec.faults[%d]", i), kind, f)
 		}
 	}
-	// If a fault is wrong on its own, a message about its contradictions would only confuse.
+	// If a fault is wrong on its own, messages about contradictions would only be confusing.
 	if len(*ps) == before {
 		c.contradictions(ps)
 	}
@@ -132,7 +132,8 @@ func (c *faultChecks) place() string {
 	return "by " + c.Place
 }
 
-// whoCan names a driver that can inject this kind of fault. There is none for a database that already runs.
+// whoCan names the drivers that can inject this kind of fault. It returns "" if there are none, or if the database
+// already runs.
 func (c *faultChecks) whoCan(kind string) string {
 	switch {
 	case c.db.Spec.External != nil:
@@ -208,8 +209,8 @@ func (c *faultChecks) startsAgain(f *fault.Fault) bool {
 	return f.Kind == fault.IOError
 }
 
-// replaced reports whether new incarnations replace the targets of a fault, which have lost their state. In the
-// simulator, the nodes have logs for all faults of a run or for none.
+// replaced reports whether new incarnations without state replace the targets of a fault. In the simulator, the nodes
+// have logs for all faults of a run or for none.
 func (c *faultChecks) replaced(f *fault.Fault) bool {
 	d := c.database()
 	return d != nil && d.Replaces(f) && (c.RealTime || !d.LogsSimulated(c.plan))

@@ -12,7 +12,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// pods checks that there are containers, and that the program gets its parameters from them.
+// pods checks spec.pods. The environment must be able to run containers. If the program has no supported client, its
+// parameters must be set in spec.pods instead of spec.engine.
 func (d *database) pods(ps *Problems) {
 	if d.Spec.Pods == nil {
 		return
@@ -33,7 +34,8 @@ func (d *database) pods(ps *Problems) {
 	distinctPaths("spec.pods", &d.Spec.Pods.Program, ps)
 }
 
-// client checks that the clients' region exists, and that a database is named if the server has several.
+// client checks that the clients' region exists. A database must be named if clients of the engine require one, and
+// must not be named if the engine has no databases.
 func (d *database) client(field string, c *v1alpha1.ProgramClient, ps *Problems) {
 	if regions := d.Spec.RegionNames(); c.Region != "" && !slices.Contains(regions, c.Region) {
 		ps.add(field+".region", c.Region, "region %s is not in spec.regions%s; they are %s", c.Region, didYouMean(c.Region, regions), list(regions))
@@ -61,7 +63,8 @@ func distinctPaths(field string, p *v1alpha1.Program, ps *Problems) {
 	}
 }
 
-// programs checks that a manifest for other programs requires nothing that only Geobench's own nodes can do.
+// programs checks that a manifest that runs programs other than Geobench's nodes uses no feature that only Geobench's
+// nodes have.
 func (d *database) programs(ps *Problems) {
 	if !d.Spec.RunsPrograms() {
 		return
@@ -118,7 +121,7 @@ func (d *database) hosts(ps *Problems) {
 		if variable, length := longest(&db.Spec.Roles[i]); length > most {
 			ps.add(fmt.Sprintf("spec.roles[%d]", i), db.Spec.Roles[i].Name,
 				"the hosts that its programs find in %s have %d bytes, and a variable can have %d: take fewer pods, or a shorter format", variable, length, most)
-			return // the other lists are the same
+			return // the other roles have mostly the same lists, so report only one
 		}
 	}
 }

@@ -81,7 +81,8 @@ type mistake struct {
 // region returns a region name with 24 characters, which is the maximum.
 func region(number int) string { return fmt.Sprintf("a-region-of-a-far-shr-%02d", number) }
 
-// regions returns a number of regions for a patch, and links returns all links between them.
+// regions returns the given number of regions in the syntax of a patch, and links returns the links between all of
+// them.
 func regions(count int) string {
 	var out []string
 	for i := range count {

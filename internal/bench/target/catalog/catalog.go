@@ -17,8 +17,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Targets is the set of supported databases, with the configuration that a manifest may contain. Their engines have no
-// replica code, because Geobench connects to these databases only as a client.
+// Targets is the set of supported databases, with the configuration that a manifest may contain. The engines of these
+// databases have no replica code, because Geobench connects to the databases only as a client.
 type Targets struct{}
 
 // entry describes a database: its configuration in a manifest, and the functions that open and join it. user and
@@ -204,8 +204,8 @@ func (Targets) Open(ctx context.Context, name string, t *geo.Topology, s sqltarg
 	return e.open(ctx, t, s, p, session)
 }
 
-// Join connects the clients of a region to the database called name, like sqltarget.Join. Another process has opened
-// the database for the run called session. The clients use the given number of connections.
+// Join connects the clients of a region to the database called name, like sqltarget.Join. Another process must already
+// have opened the database for the run called session. The clients use the given number of connections.
 func (Targets) Join(ctx context.Context, name string, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string, region geo.Region, connections int) (target.Target, time.Duration, error) {
 	e, ok := lookup(name)
 	if !ok {

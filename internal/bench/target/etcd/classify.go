@@ -48,8 +48,8 @@ func Classify(err error) target.Failure {
 	case errors.Is(err, rpctypes.ErrCompacted):
 		return target.Failure{Cause: txn.CauseConflict, Reason: "snapshot-compacted", RolledBack: true}
 	}
-	// ErrNoSpace does not prove a rollback: a member that finds the quota exceeded while it applies a request has applied
-	// it all the same (quotaApplierV3).
+	// ErrNoSpace does not prove a rollback: a member that finds the quota exceeded while it applies a request still
+	// applies the request (quotaApplierV3).
 	if errors.Is(err, rpctypes.ErrNoSpace) {
 		return target.Failure{Cause: txn.CauseNode, Reason: "out-of-resources"}
 	}
@@ -75,7 +75,7 @@ func Classify(err error) target.Failure {
 		}
 		return target.Failure{Cause: txn.CauseNode, Reason: "error-" + answer.Code().String()}
 	}
-	// The client's own context ended. gRPC drops the stream but keeps the connection, so it is not broken.
+	// The client's own context ended. gRPC drops the stream but keeps the connection, so the connection is not broken.
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return target.Failure{Cause: txn.CauseNode, Reason: "canceled"}
 	}

@@ -50,7 +50,8 @@ func (c *connection) Begin(ctx context.Context, t *txn.Transaction) (target.Stat
 	return &c.tx, nil
 }
 
-// hints returns the rows that a transaction declares to read. It omits rows of groups, which scans read.
+// hints returns the keys of the rows that a transaction declares as read. It omits rows of groups, because scans read
+// them.
 func hints(t *txn.Transaction) (keys []txn.Key) {
 	p := catalog.Procedures().Lookup(t.Proc)
 	var f txn.Footprint
@@ -195,7 +196,7 @@ func (s *statement) Get(k txn.Key) ([]byte, error) {
 func (s *statement) GetAll(keys []txn.Key) ([][]byte, error) {
 	var fetch []txn.Key
 	for _, k := range keys {
-		// The transaction's own writes hide the snapshot, and are not compared at commit.
+		// The transaction's own writes hide the rows of the snapshot. Hidden rows are neither fetched nor compared at commit.
 		if _, ok := s.rows[k]; !ok && s.writes.Get(k) == nil {
 			fetch = append(fetch, k)
 		}
@@ -214,7 +215,8 @@ func (s *statement) GetAll(keys []txn.Key) ([][]byte, error) {
 			continue
 		}
 		r := s.rows[k]
-		// Only rows that the procedure has read are compared. A change to a row that was only hinted is no conflict.
+		// The commit compares only rows that the procedure has read. A change to a row that was fetched only as a hint is no
+		// conflict.
 		r.used = true
 		s.rows[k] = r
 		values[i] = r.value
@@ -253,7 +255,7 @@ func (s *statement) scan(r txn.Range, f func(k txn.Key, value []byte) bool) erro
 			last := string(kv.Key)
 			left--
 			if !f(s.c.d.keys.key(kv.Key), sqltarget.CopyOf(kv.Value)) || r.Limit > 0 && left == 0 {
-				// The scan stopped early, so only the range up to the last row is compared. Later inserts beyond it are no
+				// The scan stopped early, so the commit compares only the range up to the last row. Inserts beyond this row are no
 				// phantoms.
 				if r.Reverse {
 					read.from = last
@@ -313,7 +315,7 @@ func (s *statement) request() (compares []clientv3.Cmp, ops []clientv3.Op, bytes
 	const envelope = 32 // approximate encoding overhead of a comparison or operation
 	keys := &s.c.d.keys
 	for k, r := range s.rows {
-		// Everywhere rows are never written, so they cannot conflict.
+		// Rows that are stored everywhere are never written, so they cannot conflict.
 		if r.used && !k.Everywhere() {
 			compares = append(compares, clientv3.Compare(clientv3.ModRevision(keys.row(k)), "=", r.revision))
 			bytes += len(keys.rows) + len(k) + envelope

@@ -32,7 +32,7 @@ const (
 	PasswordVariable = "ETCDCTL_PASSWORD"
 )
 
-// lockTTL is the time after which the lock of a run that stopped without releasing it expires.
+// lockTTL is the time after which a lock expires if its run has stopped without releasing it.
 const lockTTL = 15 * time.Second
 
 // dialect implements sqltarget.Dialect.
@@ -86,7 +86,7 @@ func newDialect(s *sqltarget.Server, o *Options) (*dialect, error) {
 	switch {
 	case s.Database != "":
 		return nil, sqltarget.Wrong(sqltarget.DatabaseField, s.Database, "etcd has no databases: leave it out, and tell runs apart by the parameter %s", prefixParameter)
-	// A user without a password cannot authenticate; without a user, etcd needs neither.
+	// A user without a password cannot authenticate. Without a user, no password is needed.
 	case s.User != "" && s.Password == "":
 		return nil, sqltarget.Wrong(sqltarget.SecretField, "", "there is no password for user %s: give a Secret with the keys username and password, or set %s and %s", s.User, UserVariable, PasswordVariable)
 	}
@@ -104,8 +104,8 @@ func newDialect(s *sqltarget.Server, o *Options) (*dialect, error) {
 	return d, nil
 }
 
-// failFast makes requests fail while no server answers at the endpoint. By default etcd's client waits for a server;
-// clients would then hang until their member recovers, instead of being refused.
+// failFast makes requests fail while no server answers at the endpoint. By default, etcd's client waits for a server,
+// so transactions would hang until the member recovers instead of being refused.
 func failFast(ctx context.Context, method string, request, answer any, c *grpc.ClientConn, invoke grpc.UnaryInvoker, options ...grpc.CallOption) error {
 	return invoke(ctx, method, request, answer, c, append(options, grpc.WaitForReady(false))...)
 }
@@ -251,7 +251,8 @@ func (d *dialect) Explain(ctx context.Context, e sqltarget.Endpoint, err error) 
 	case errors.As(wrong, &plain), wrong != nil:
 		return sqltarget.Wrong(field, o.TLS, "%s takes no encrypted connections (%v): start it with --cert-file, --key-file and https in --listen-client-urls, or use tls: %s if nobody listens on the way",
 			e.Address, wrong, sqltarget.TLSDisable)
-	// In TLS 1.3 the server rejects a missing client certificate after the handshake, so only the first request shows it.
+	// In TLS 1.3 the server rejects a missing client certificate after the handshake, so the error appears only at the
+	// first request.
 	case strings.Contains(err.Error(), "certificate required"):
 		return sqltarget.Wrong(field, o.TLS, "%s asks clients for certificates (--client-cert-auth), which Geobench does not have: let it ask for users and passwords", e.Address)
 	}
@@ -264,7 +265,8 @@ func (d *dialect) denied(e sqltarget.Endpoint) error {
 		d.server.User, d.keys.all, e.Address)
 }
 
-// refused returns the error with the manifest field that caused a request's error. It returns other errors unchanged.
+// refused converts the error of a request into an error that names the responsible manifest field. It returns other
+// errors unchanged.
 func (d *dialect) refused(e sqltarget.Endpoint, err error) error {
 	field := d.server.Field(e)
 	switch {
@@ -296,8 +298,8 @@ func (d *dialect) Look(ctx context.Context, c *conn, e sqltarget.Endpoint) (vers
 	if _, err := c.Get(ctx, d.keys.mark, clientv3.WithCountOnly()); err != nil {
 		return "", "", d.refused(e, err)
 	}
-	// The server checks the number of comparisons before it evaluates them, so this request reveals whether its limit is
-	// lower.
+	// The server checks the number of comparisons before it evaluates them. This request therefore reveals whether the
+	// server's limit is lower than MaxTxnOps.
 	compares := make([]clientv3.Cmp, d.options.MaxTxnOps)
 	for i := range compares {
 		compares[i] = clientv3.Compare(clientv3.ModRevision(d.keys.barrier), ">", -1)
@@ -310,7 +312,7 @@ func (d *dialect) Look(ctx context.Context, c *conn, e sqltarget.Endpoint) (vers
 	return "etcd " + st.Version, fmt.Sprintf("%x/%x", st.Header.ClusterId, st.Header.MemberId), nil
 }
 
-// Left implements sqltarget.Dialect. Members do not limit the number of streams of a client, so it returns a number
+// Left implements sqltarget.Dialect. Members do not limit the number of streams of a client, so Left returns a number
 // that no run reaches.
 func (d *dialect) Left(context.Context, *conn) (int, error) { return math.MaxInt32, nil }
 
@@ -407,9 +409,9 @@ func (d *dialect) Drop(ctx context.Context, c *conn, _ bool) error {
 // Classify implements sqltarget.Dialect.
 func (d *dialect) Classify(err error) target.Failure { return Classify(err) }
 
-// Working implements sqltarget.Dialect. It always returns 0: a transaction is at the server only while it commits.
-// Commits of clients that have disconnected were proposed through this member before the write of the barrier, so the
-// write waits for them.
+// Working implements sqltarget.Dialect. It writes the barrier and returns 0. A transaction is at the server only while
+// it commits. The commits of clients that have disconnected were proposed through this member before the barrier, so
+// the write of the barrier waits for these commits.
 func (d *dialect) Working(ctx context.Context, c *conn) (int, error) {
 	_, err := c.Put(ctx, d.keys.barrier, "")
 	return 0, err
@@ -556,7 +558,7 @@ func (d *dialect) Fits(t *geo.Topology, data target.Dataset) error {
 				}
 				if a.Mode&txn.Write != 0 {
 					writes++
-					// The size of a write is not known yet, so assume the largest loaded row of its table.
+					// The size of a write is not known yet, so assume the size of the largest loaded row of the table.
 					bytes += largest[a.Key.Table()]
 				}
 			}

@@ -1,7 +1,7 @@
-// Package etcd is a target.Database over etcd 3.4 or later, reached with the etcd client. Procedures run on a snapshot,
-// which is one revision of the cluster. They commit with a single Txn, which writes only if all values read are still
-// the newest. This is optimistic concurrency control (Kung and Robinson, TODS 1981; etcd documentation, KV API
-// guarantees). The package deploys nothing, and writes only below its own prefix.
+// Package etcd implements target.Database for etcd 3.4 or later, which it accesses with the etcd client. Procedures run
+// on a snapshot, which is one revision of the cluster. They commit with a single Txn, which writes only if all values
+// read are still the newest. This is optimistic concurrency control (Kung and Robinson, TODS 1981; etcd documentation,
+// KV API guarantees). The package deploys nothing, and writes only below its own prefix.
 //
 // The commit compares the mod revision of each row that was read; a missing row has mod revision 0. For a scan, the
 // commit compares the whole range: no row in the range may be newer than the snapshot. A deleted row has no mod
@@ -41,8 +41,8 @@ const (
 	Serializable = "Serializable"
 )
 
-// DefaultMaxTxnOps is the server's default of --max-txn-ops. maxRequestBytes is its default of --max-request-bytes, 1.5
-// MiB.
+// DefaultMaxTxnOps is the server's default of --max-txn-ops. maxRequestBytes is the server's default of
+// --max-request-bytes, 1.5 MiB.
 const (
 	DefaultMaxTxnOps = 128
 	maxRequestBytes  = 3 << 19

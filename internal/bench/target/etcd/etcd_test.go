@@ -190,7 +190,8 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// The member of the configured region becomes the leader. A leader that no endpoint leads to is reported.
+// The member of the configured region becomes the leader. If a region is configured and no endpoint leads to the
+// current leader, Open returns an error.
 func TestLeaderIsWhereItIsAskedFor(t *testing.T) {
 	members := etcdtest.Start(t, 3)
 	p := targettest.Plan(t, "etcd", "{smallbank: {customers: 100}}", isolation.StrictSerializable)
@@ -233,7 +234,7 @@ func TestLeaderIsWhereItIsAskedFor(t *testing.T) {
 }
 
 // Elections during a run are counted, even if they re-elect the old leader. The region of the new leader is reported if
-// an endpoint leads to it.
+// an endpoint leads to this member.
 func TestElectionsAreNoticed(t *testing.T) {
 	members := etcdtest.Start(t, 3)
 	p := targettest.Plan(t, "etcd", "{smallbank: {customers: 100}}", isolation.StrictSerializable)

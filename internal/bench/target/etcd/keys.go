@@ -12,8 +12,8 @@ import (
 
 // keys are the names of a run's keys in etcd.
 type keys struct {
-	// all is the prefix of every key. The key mark names the owner of the keys, and the key lock their current user. A
-	// write to barrier waits for earlier requests of other clients.
+	// all is the prefix of every key. The key mark contains the mark of the run that created or last used the keys. The
+	// key lock exists while a run uses the keys. A write to barrier waits for earlier requests of other clients.
 	all, mark, lock, barrier string
 	// rows is the prefix of all row keys. deletions is the prefix of one mark per group, which is written when a row of
 	// the group is deleted.
@@ -60,7 +60,7 @@ func (s *shared) take(e sqltarget.Endpoint, open func() (*clientv3.Client, error
 	return u.client, nil
 }
 
-// give releases a connection's use of the client.
+// give releases the client of an endpoint when a connection is closed.
 func (s *shared) give(e sqltarget.Endpoint) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

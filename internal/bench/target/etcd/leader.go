@@ -48,8 +48,7 @@ func (l *led) Activity(ctx context.Context) (target.Activity, error) {
 		asking, cancel := context.WithTimeout(ctx, sqltarget.ConnectWithin)
 		st, err := l.clients[i].Status(asking, e.Address)
 		cancel()
-		// A member that does not answer is skipped: it may be the fault that the run injects. Leader is 0 during an
-		// election.
+		// Skip members that do not answer, because the run may have injected this fault. Leader is 0 during an election.
 		if err == nil && st.Leader != 0 && st.RaftTerm >= newest {
 			newest, a.Leader = st.RaftTerm, l.regions[st.Leader]
 		}
@@ -93,7 +92,8 @@ func (d *dialect) lead(ctx context.Context, endpoint int) (_ *led, err error) {
 			if err != nil {
 				return nil, d.refused(e, err)
 			}
-			// Several endpoints may lead to one member; the requested endpoint then names its region.
+			// Several endpoints may lead to the same member. If the requested endpoint is one of them, its region counts as the
+			// member's region.
 			if l.regions[st.Header.MemberId] == "" || i == endpoint {
 				l.regions[st.Header.MemberId] = e.Region
 			}
@@ -109,7 +109,7 @@ func (d *dialect) lead(ctx context.Context, endpoint int) (_ *led, err error) {
 			l.region = l.endpoints[at].Region
 		}
 		switch {
-		// Either no particular leader is required, or the required one leads.
+		// Either no particular leader is required, or the required member leads.
 		case endpoint < 0, at == endpoint:
 			return l, nil
 		case at < 0:

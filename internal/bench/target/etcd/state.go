@@ -19,9 +19,9 @@ import (
 const mostAnswer = 4 << 20
 
 // State implements target.Stated. Members report their flags and start time over HTTP at their client URLs. The flags
-// matter because they determine the heartbeat interval and which failures a commit survives (unsafe-no-fsync). State
-// reports only the version of a member that serves metrics elsewhere (listen-metrics-urls) or requires credentials that
-// Geobench lacks.
+// matter because they determine the heartbeat interval and which failures a commit survives (unsafe-no-fsync). Some
+// members serve metrics elsewhere (listen-metrics-urls) or require credentials that Geobench lacks. For these members,
+// State reports only the version.
 func (l *led) State(ctx context.Context) (out []result.Server, err error) {
 	seen := map[uint64]bool{}
 	for i, e := range l.endpoints {

@@ -12,9 +12,9 @@ import (
 	"github.com/geobench/geobench/internal/bench/target/targettest"
 )
 
-// TestAnomaliesOfGalera runs anomalies between two Galera nodes, statement by statement. REPEATABLE READ loses an
+// TestAnomaliesOfGalera reproduces anomalies between two Galera nodes, statement by statement. REPEATABLE READ loses an
 // update, and snapshot isolation allows write skew. A node that has not yet applied the commits of another node returns
-// stale rows unless reads wait for them.
+// stale rows, unless reads wait for these commits.
 func TestAnomaliesOfGalera(t *testing.T) {
 	nodes := mysqltest.StartGalera(t, 2)
 	checking, savings := txn.IntKey(1, 1), txn.IntKey(2, 1)

@@ -86,7 +86,7 @@ type connection struct {
 	table, said                      string
 	id                               string // connection ID at the server
 	get, put, remove, scan, scanBack driver.Stmt
-	// getAll maps a number of keys, which is a power of two, to the statement that reads them.
+	// getAll maps a number of keys, which is a power of two, to the statement that reads this number of keys.
 	getAll map[int]driver.Stmt
 	tx     statement
 	alone  bool // transactions begin with a separate message

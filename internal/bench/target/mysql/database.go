@@ -95,8 +95,8 @@ func newDialect(s *sqltarget.Server, o *Options, session string) (*dialect, erro
 	return d, nil
 }
 
-// config returns the connection settings of an endpoint. The password appears in no text, and the driver's log is
-// disabled.
+// config returns the connection settings of an endpoint. The password is never part of a connection string, and the
+// driver's log is disabled, so no text can show the password.
 func config(s *sqltarget.Server, e sqltarget.Endpoint, o *sqltarget.Options) (*mysql.Config, error) {
 	host, port, err := net.SplitHostPort(e.Address)
 	if err != nil {
@@ -181,7 +181,8 @@ func dial(ctx context.Context, config *mysql.Config) (*conn, error) {
 	return &conn{opened}, nil
 }
 
-// variable returns a variable of the server, or "" if the server has no variable of this name.
+// variable returns the value of a server variable, or "" if the server has no variable of this name. kind is the text
+// between SHOW and LIKE, such as variables or status.
 func (c *conn) variable(ctx context.Context, kind, name string) (value string, err error) {
 	err = c.query(ctx, "show "+kind+" like '"+name+"'", func(values []driver.Value) {
 		b, _ := values[1].([]byte)
@@ -207,8 +208,8 @@ func (d *dialect) Dial(ctx context.Context, e sqltarget.Endpoint) (*conn, error)
 	return c, nil
 }
 
-// onlySpeaks returns the product's name if the server is neither MySQL nor MariaDB according to its version and
-// version_comment. Otherwise it returns "".
+// onlySpeaks returns the name of the product if the server only speaks MySQL's protocol, according to its version and
+// version_comment. It returns "" for MySQL and MariaDB.
 func onlySpeaks(version, comment string) string {
 	for _, other := range []string{"TiDB", "OceanBase"} {
 		if strings.Contains(version, other) || strings.Contains(comment, other) {
@@ -314,7 +315,7 @@ func (d *dialect) Lock(ctx context.Context, c *conn) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	// get_lock excludes other runs only on this server. Without Galera, that is the whole database.
+	// get_lock excludes other runs only on this server. Without Galera, this server is the whole database.
 	if locked[0] != "1" || !d.galera {
 		return locked[0] == "1", nil
 	}
@@ -405,8 +406,8 @@ func (d *dialect) Working(ctx context.Context, c *conn) (int, error) {
 	return least, nil
 }
 
-// Empty implements sqltarget.Dialect. It drops form tables only with FormSQL: without their lock, they may belong to
-// another run.
+// Empty implements sqltarget.Dialect. It drops form tables only with FormSQL, because this run has otherwise not locked
+// them. They may belong to another run.
 func (d *dialect) Empty(ctx context.Context, c *conn) error {
 	if d.options.Form == sqltarget.FormSQL {
 		if err := d.dropTables(ctx, c); err != nil {

@@ -1,7 +1,7 @@
-// Package mysql is a target.Database over MySQL, MariaDB and Galera, reached with go-sql-driver/mysql. Procedures run
-// statement by statement on an InnoDB table of keys and values, or a workload's own SQL runs on separate tables
-// (package sqlform). All transactions of a run have the same isolation level. The package deploys nothing, and writes
-// only to tables that it has created.
+// Package mysql implements target.Database for MySQL, MariaDB and Galera, which it accesses with go-sql-driver/mysql.
+// Procedures run statement by statement on an InnoDB table of keys and values, or a workload's own SQL runs on separate
+// tables (package sqlform). All transactions of a run have the same isolation level. The package deploys nothing, and
+// writes only to tables that it has created.
 //
 // The guarantees of the levels are InnoDB's, which differ from levels of the same names elsewhere. REPEATABLE READ
 // reads from a snapshot but overwrites the newest version. Two transactions that read and then write the same row may
@@ -75,8 +75,8 @@ var Engine = &protocol.Engine{
 	Isolation: promises,
 }
 
-// Galera is the engine for clusters in which several nodes accept writes. It lacks SERIALIZABLE, whose locks cover only
-// a single node and guarantee nothing there.
+// Galera is the engine for clusters in which several nodes accept writes. It does not offer SERIALIZABLE, because its
+// locks cover only a single node and guarantee nothing in such a cluster.
 var Galera = &protocol.Engine{
 	Name: "galera",
 	Doc:  "MariaDB with Galera, a writer in every region, reached with go-sql-driver; its transactions are interactive, a statement after the other",

@@ -23,10 +23,10 @@ import (
 // transactions are the SQL transactions of all workloads.
 var transactions = catalog.Transactions()
 
-// formSettings are the settings of sessions that use the tables of a form. They override the server's settings. Strings
-// are in single quotes with backslash escapes, || concatenates strings, and a value that does not fit into a column is
-// an error. The setting max_seeks_for_key makes plans prefer indexes, because at SERIALIZABLE a table scan locks the
-// whole table.
+// formSettings are the settings of sessions that use the tables of a form. They override the server's settings. With
+// sql_mode, strings are in single quotes with backslash escapes, || concatenates strings, and a value that does not fit
+// into a column is an error. The setting max_seeks_for_key makes plans prefer indexes, because at SERIALIZABLE a table
+// scan locks the whole table.
 var formSettings = []string{
 	"set sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,ERROR_FOR_DIVISION_BY_ZERO,PIPES_AS_CONCAT'",
 	"set max_seeks_for_key = 1",
@@ -48,15 +48,16 @@ type formConnection struct {
 	known map[preparation]*template
 	call  sqlform.Call
 	form  formStatement
-	// text and rows are the queued statements and the functions that receive their rows. arena and values are the values
-	// of a row. All are reused.
+	// text holds the queued statements, and rows the functions that receive their rows. arena and values hold the values
+	// of the current row. All four are reused.
 	text   []byte
 	rows   []func(values [][]byte) bool
 	arena  []byte
 	values [][]byte
 }
 
-// preparation identifies a statement of a form, for runs with or without a recorded history.
+// preparation identifies a parsed statement: a statement of a form, in its version for runs with or without a recorded
+// history.
 type preparation struct {
 	*sqlform.Statement
 	recorded bool
@@ -140,7 +141,7 @@ func (s *formStatement) Send() error {
 	return err
 }
 
-// readAll passes the rows of each result to the function of its statement.
+// readAll passes the rows of each result to the function of the result's statement.
 func (c *formConnection) readAll(rows driver.Rows) error {
 	results := rows.(driver.RowsNextResultSet)
 	// The driver skips results without columns, so none are left if no statement returns rows.
@@ -262,8 +263,8 @@ func (d *dialect) dropTables(ctx context.Context, c *conn) error {
 	for i, name := range names {
 		names[i] = quoted(name)
 	}
-	// The tables refer to each other, so foreign key checks would reject the drops in any order. No other table refers to
-	// these tables.
+	// The tables refer to each other, so foreign key checks would reject the drops in any order. The checks can safely be
+	// off, because no other table refers to these tables.
 	if err := c.exec(ctx, "set foreign_key_checks = 0"); err != nil {
 		return err
 	}
@@ -368,7 +369,7 @@ func (d *dialect) Finish(ctx context.Context, c *conn, t *sqlform.Table) error {
 	return alter(ctx, c, t, add)
 }
 
-// alter applies all changes in a single ALTER TABLE, because each one may rewrite all rows.
+// alter applies all changes in a single ALTER TABLE, because each ALTER TABLE may rewrite all rows.
 func alter(ctx context.Context, c *conn, t *sqlform.Table, changes []string) error {
 	if len(changes) == 0 {
 		return nil

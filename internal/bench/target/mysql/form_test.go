@@ -104,7 +104,8 @@ func TestFormLosesMoney(t *testing.T) {
 	}
 }
 
-// At lower levels, TPC-C loses nothing: it increments values in place, and two deliveries take different orders.
+// At lower levels, TPC-C loses no updates: it increments values in place, and two deliveries never deliver the same
+// order.
 func TestFormKeepsOrdersAtReadCommitted(t *testing.T) {
 	s := mysqltest.Start(t)
 	for _, level := range []string{mysql.ReadCommitted, mysql.RepeatableRead} {
@@ -124,8 +125,8 @@ func TestAuditsAgree(t *testing.T) {
 	targettest.AuditsAgree(t, p, open(t, p, server(s, p.Topology.Regions...), o))
 }
 
-// Two Galera nodes commit the concurrent transactions of both nodes' clients in one order. Conflicts are transactions
-// that fail certification at COMMIT or block a transaction of another node. They are retried.
+// Two Galera nodes commit the concurrent transactions of both nodes' clients in one order. A transaction conflicts if
+// it fails certification at COMMIT or blocks a transaction of another node. Such transactions are retried.
 func TestFormsOnGalera(t *testing.T) {
 	nodes := mysqltest.StartGalera(t, 2)
 	conflicts := func() (n int) {

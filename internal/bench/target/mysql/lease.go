@@ -53,7 +53,7 @@ func (d *dialect) leaseOn(ctx context.Context, c *conn, places ...string) (bool,
 	return true, nil
 }
 
-// holder returns the name of this run in a lease.
+// holder returns the name by which leases identify this run.
 func (d *dialect) holder() string { return strings.Trim(d.said, " /*") }
 
 // take takes a lease on a place, and returns false if another run has the lease. After a conflict with a concurrent run
@@ -96,7 +96,7 @@ func (d *dialect) tryTake(ctx context.Context, c *conn, place string) (bool, err
 	return err == nil, err
 }
 
-// until is the SQL expression of the expiry of a lease that is renewed now.
+// until is the SQL expression for the expiry time of a lease that is renewed now.
 var until = fmt.Sprintf("utc_timestamp(6) + interval %d second", int(leaseLife/time.Second))
 
 // keep renews the leases through the first endpoint that answers.

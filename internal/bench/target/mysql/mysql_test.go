@@ -252,8 +252,8 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// Another process joins a run by its session name. The process that opened the database counts the busy sessions of
-// both processes, but no sessions of other runs.
+// Another process joins a run by the run's session name. The process that opened the database counts the busy sessions
+// of both processes, but no sessions of other runs.
 func TestJoin(t *testing.T) {
 	s := mysqltest.Start(t)
 	topology := geo.Topology{Regions: []string{"east", "west"}, Partitions: 1, Replicas: 1}

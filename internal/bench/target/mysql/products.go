@@ -30,16 +30,16 @@ type Product struct {
 	// name in results.
 	levels    map[string]level
 	levelName func(level) string
-	// clients returns the statements that set up clients' sessions for a level. others sets up sessions that load and
-	// query.
+	// clients returns the statements that set up clients' sessions for a level. others are the statements that set up all
+	// other sessions, which load and query.
 	clients func(level) []string
 	others  []string
-	// conflicts maps errors to reasons. After such an error the server has rolled back the transaction, or the client must
-	// do so. The client may then retry.
+	// conflicts maps error numbers to reasons. After such an error the server has rolled back the transaction, or the
+	// client must do so. The client may then retry.
 	conflicts map[uint16]string
 	// unplaced is the reason why the product cannot store rows in their home regions.
 	unplaced string
-	// timeouts are errors after which the outcome of a statement is unknown.
+	// timeouts are the numbers of errors after which the outcome of a statement is unknown.
 	timeouts []uint16
 }
 

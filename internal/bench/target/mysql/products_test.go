@@ -18,8 +18,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/target/targettest"
 )
 
-// A MariaDB that claims to be TiDB is loaded, polled until it is quiescent, and audited as a TiDB. Its clients fail to
-// connect, because it lacks tidb_txn_mode and their transactions would have another level.
+// A MariaDB that claims to be TiDB is loaded, polled until it is quiescent, and audited as a TiDB. Clients fail to
+// connect, because MariaDB lacks tidb_txn_mode. Without this setting, transactions would have another level.
 func TestTiDB(t *testing.T) {
 	s := mysqltest.Start(t, "--version=8.0.11-TiDB-v8.5.2")
 	p := targettest.Plan(t, "mysql", "{smallbank: {customers: 100}}", isolation.SnapshotIsolation)
@@ -73,8 +73,8 @@ func TestProductsRefuse(t *testing.T) {
 	}
 }
 
-// A product's conflict errors count as conflicts, and after its timeouts the outcome is unknown. For other servers, the
-// same error numbers have no such meaning.
+// A product's conflict errors count as conflicts, and after its timeouts the outcome is unknown. The same error numbers
+// from other servers are not interpreted in this way.
 func TestProductsClassify(t *testing.T) {
 	conflict := func(reason string) target.Failure {
 		return target.Failure{Cause: txn.CauseConflict, Reason: reason, RolledBack: true}
@@ -126,8 +126,8 @@ func TestOceanBaseConforms(t *testing.T) {
 	s.AwaitNoSessions(t)
 }
 
-// TestAnomaliesOfOceanBase runs anomalies at OceanBase's levels, statement by statement. REPEATABLE READ prevents a
-// lost update and allows write skew, and so does its SERIALIZABLE. READ COMMITTED loses the update.
+// TestAnomaliesOfOceanBase reproduces anomalies at OceanBase's levels, statement by statement. REPEATABLE READ prevents
+// a lost update but allows write skew. READ COMMITTED loses the update.
 func TestAnomaliesOfOceanBase(t *testing.T) {
 	s := mysqltest.StartOceanBase(t)
 	checking, savings := txn.IntKey(1, 1), txn.IntKey(2, 1)

@@ -17,8 +17,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/target/targettest"
 )
 
-// The lock is common to all nodes of a Galera cluster, in whatever order a database lists them. Otherwise two runs on
-// one table would replace each other's rows.
+// The lock covers all nodes of a Galera cluster, in whatever order the endpoints name the nodes. If it did not, two
+// runs on one table would replace each other's rows.
 func TestLockOfGalera(t *testing.T) {
 	nodes := mysqltest.StartGalera(t, 2)
 	p := targettest.Plan(t, "galera", targettest.FormSpecs["smallbank"], isolation.SnapshotIsolation)

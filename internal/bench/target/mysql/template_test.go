@@ -10,8 +10,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/workload/tpcc"
 )
 
-// A template formats the text that is sent, with the comment in each of its statements. The number of results equals
-// the number of SELECTs.
+// A template formats the text that is sent, with the run's comment in each statement. The number of results equals the
+// number of SELECTs.
 func TestTemplate(t *testing.T) {
 	const said = " /* run */"
 	id, ids, amounts := sqlform.Int(7), sqlform.Ints([]int64{1, 2}), sqlform.Monies([]int64{5, -123})

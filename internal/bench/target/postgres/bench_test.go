@@ -414,7 +414,7 @@ func (s step) appendTo(messages []byte, ids map[string]uint64) []byte {
 	return messages
 }
 
-// skipAnswers reads until the server's ReadyForQuery.
+// skipAnswers reads and discards messages up to and including the server's ReadyForQuery.
 func skipAnswers(r *bufio.Reader) error {
 	const errorResponse, readyForQuery = 'E', 'Z'
 	var head [5]byte // type and length of a message; the length includes itself
@@ -469,9 +469,9 @@ func pgbenchProgram(b *testing.B, program, address string, args ...string) []byt
 	return out
 }
 
-// BenchmarkForms compares procedures, with writes sent separately and together, with SQL, without and with foreign
-// keys. It runs TPC-C with two warehouses on one server, one variant after another in each round. It covers the
-// client's generator, session and connections, but not the recording of results.
+// BenchmarkForms compares four variants: procedures whose writes are sent separately or together, and SQL with or
+// without foreign keys. It runs TPC-C with two warehouses on one server, one variant after another in each round. It
+// covers the client's generator, session and connections, but not the recording of results.
 func BenchmarkForms(b *testing.B) {
 	s := postgrestest.Start(b, "log_statement=none", "synchronous_commit=off", "shared_buffers=256MB", "max_wal_size=4GB")
 	p := targettest.FormPlan(b)
@@ -492,9 +492,9 @@ func BenchmarkForms(b *testing.B) {
 	targettest.CompareForms(b, p, sides)
 }
 
-// BenchmarkGoTPC compares TPC-C in SQL with go-tpc (github.com/pingcap/go-tpc). The environment variable
-// GEOBENCH_GO_TPC names its program. Both have two warehouses, the same number of clients, no foreign keys and READ
-// COMMITTED. They run on one server in alternating pairs, each with its own statements.
+// BenchmarkGoTPC compares TPC-C in SQL with go-tpc (github.com/pingcap/go-tpc), whose program is named by the
+// environment variable GEOBENCH_GO_TPC. Both programs use two warehouses, the same number of clients, no foreign keys
+// and READ COMMITTED. They run on one server in alternating pairs, each with its own statements.
 func BenchmarkGoTPC(b *testing.B) {
 	const pairs, lasts = 6, 6 * time.Second
 	program := os.Getenv("GEOBENCH_GO_TPC")
@@ -541,8 +541,8 @@ func BenchmarkGoTPC(b *testing.B) {
 
 // BenchmarkGoTPCTerminals gives the clients of both programs the keying and think times of the specification's
 // terminals (5.2.5.7). The figure tpmC is then limited by these times and not by the processors. Both programs run at
-// the same time, each on a separate database. There are hundreds of terminals per warehouse instead of 10. The reason
-// is that each sends only one order every 47 s, and a few hundred orders would be a small sample.
+// the same time, each on a separate database. Each warehouse has hundreds of terminals instead of 10, because a
+// terminal sends only one order every 47 s, and the orders of 10 terminals would be too small a sample.
 //
 // The server counts the committed orders of both programs in the same minutes, by the next order numbers of its
 // districts. The clients' own counts are not comparable. At the end, go-tpc's terminals finish their current
@@ -622,12 +622,13 @@ func BenchmarkGoTPCTerminals(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// orderDispersion is the variance of the number of new orders in an interval, divided by its mean. It would be 1 for a
-// Poisson process, but keying and think times vary less. It follows from a renewal-reward process: a cycle takes L
-// seconds, R = 1 if it is a new order, and r = E[R]/E[L]. The variance grows with E[(R - r L)^2] / E[L].
+// orderDispersion is the variance of the number of new orders in an interval, divided by the mean of this number. The
+// quotient would be 1 for a Poisson process, but keying and think times vary less. The value follows from a
+// renewal-reward process: a cycle takes L seconds, R = 1 if the cycle is a new order, and r = E[R]/E[L]. The variance
+// grows with E[(R - r L)^2] / E[L].
 const orderDispersion = 0.372
 
-// ordersIn returns the sum of the districts' next order numbers. It grows by one with each committed new order.
+// ordersIn returns the sum of the districts' next order numbers. The sum grows by one with each committed new order.
 func ordersIn(b *testing.B, s *postgrestest.Server, database, district string) float64 {
 	b.Helper()
 	n, err := strconv.ParseFloat(s.Query(b, database, "select sum(d_next_o_id) from "+district)[0][0], 64)

@@ -39,7 +39,7 @@ func Classify(err error) target.Failure {
 	}
 	var answer *pgconn.PgError
 	if !errors.As(err, &answer) {
-		// SafeToRetry reports that nothing was sent, so the server cannot have committed anything.
+		// If SafeToRetry returns true, nothing was sent, so the server cannot have committed anything.
 		return target.Failure{Cause: txn.CauseNode, Reason: "connection-lost", Broken: true, RolledBack: pgconn.SafeToRetry(err)}
 	}
 	f := target.Failure{Cause: txn.CauseNode, RolledBack: answer.SeverityUnlocalized == "ERROR"}

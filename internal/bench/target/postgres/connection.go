@@ -29,8 +29,8 @@ const (
 	deleteStatement   = "geobench_delete"
 )
 
-// statements returns the statements that each connection prepares. If rows are placed, each statement also selects the
-// region; otherwise a server would search all regions.
+// statements returns the statements that each connection prepares. If rows are placed, each read or deletion also names
+// the home region of its rows, because a server would otherwise search all regions.
 func statements(table string, l level, h *homes) map[string]string {
 	all := map[string]string{
 		beginStatement:    "begin isolation level " + l.sql,
@@ -186,8 +186,8 @@ func (s *statement) send(ctx context.Context) (pgconn.CommandTag, error) {
 	tag, err := s.readAll(results)
 	var answer *pgconn.PgError
 	if err != nil && sent && !errors.As(err, &answer) {
-		// If a connection breaks while the driver reads the answer, the driver may report that nothing was sent, although it
-		// was. Wrapping the error with %v hides this false report from Classify.
+		// If a connection breaks while the driver reads the answer, the driver may claim that nothing was sent, although the
+		// statements were sent. Wrapping the error with %v hides this false claim from Classify.
 		err = fmt.Errorf("statements that were sent together: %v", err)
 	}
 	return tag, err

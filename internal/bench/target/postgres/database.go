@@ -66,7 +66,7 @@ func newDialect(t *geo.Topology, s *sqltarget.Server, o *Options, session string
 	if o.Homes {
 		d.homes = newHomes(t, o.Product.placement)
 	}
-	// the driver's error for an unreadable CA file is less specific
+	// Check the CA file here, because the driver's error for an unreadable file is less specific.
 	if _, err := sqltarget.TLSConfig(s, "", o.TLS); err != nil {
 		return nil, err
 	}
@@ -338,7 +338,7 @@ func (d *dialect) Settle(ctx context.Context, c conn) error {
 	return exec(ctx, c, fmt.Sprintf(settle, d.table))
 }
 
-// Copy implements sqltarget.Dialect. One COPY per connection loads all its chunks.
+// Copy implements sqltarget.Dialect. A single COPY loads all chunks that the connection receives.
 func (d *dialect) Copy(ctx context.Context, e sqltarget.Endpoint, chunks <-chan []byte) error {
 	c, err := d.Dial(ctx, e)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package postgres is a target.Database over PostgreSQL, reached with pgx v5. Procedures run statement by statement on
-// a key-value table, or a workload's own SQL runs on separate tables (package sqlform). All transactions of a run have
-// the same isolation level. The package deploys nothing, and writes only in its schema.
+// Package postgres implements target.Database for PostgreSQL, which it accesses with pgx v5. Procedures run statement
+// by statement on a key-value table, or a workload's own SQL runs on separate tables (package sqlform). All
+// transactions of a run have the same isolation level. The package deploys nothing, and writes only in its schema.
 //
 // The guarantees of the levels are PostgreSQL's: REPEATABLE READ is snapshot isolation, and SERIALIZABLE is
 // serializable snapshot isolation. The source is Ports and Grittner, Serializable Snapshot Isolation in PostgreSQL,

@@ -33,5 +33,5 @@ func PlacedStatements(t *geo.Topology) []string {
 	return append(CockroachDB.placement.regions("defaultdb", t.Regions), d.createTable())
 }
 
-// HomeNumber is homeNumber.
+// HomeNumber exports homeNumber to tests.
 var HomeNumber = homeNumber

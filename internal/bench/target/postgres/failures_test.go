@@ -48,7 +48,7 @@ func TestHangsAreGivenUp(t *testing.T) {
 	s := postgrestest.Start(t)
 	var all sync.WaitGroup
 	for place, tc := range map[string]struct {
-		// word is contained in the message at which the server hangs
+		// word is a substring of the client's message at which the server starts to hang
 		word string
 		do   func(ctx context.Context, p *plan.Plan, db sqltarget.Database) error
 		want string

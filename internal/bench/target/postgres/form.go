@@ -37,7 +37,8 @@ type formConnection struct {
 	form  formStatement
 }
 
-// preparation identifies a statement of a form, for runs with or without a recorded history.
+// preparation identifies a prepared statement: a statement of a form, in its version for runs with or without a
+// recorded history.
 type preparation struct {
 	*sqlform.Statement
 	recorded bool

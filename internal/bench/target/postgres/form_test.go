@@ -68,7 +68,7 @@ func TestFormsAgree(t *testing.T) {
 	}
 }
 
-// Transactions take no more round trips than in an application.
+// A transaction in SQL takes no more round trips than in a handwritten application.
 func TestRoundTripsOfForms(t *testing.T) {
 	s := postgrestest.Start(t, "synchronous_commit=off")
 	proxy := postgrestest.NewProxy(t, s.Address)

@@ -19,9 +19,9 @@ type placement struct {
 	column, locality string
 }
 
-// cockroachRegions returns the statements that make a database multi-region. With three or more regions, the database
-// survives the loss of a region. So does a database that is not multi-region if its servers are in three regions, and
-// the two stay comparable. With fewer regions, neither kind survives.
+// cockroachRegions returns the statements that make a database multi-region. With three or more regions, the statements
+// make the database survive the loss of a region. A database without these statements also survives such a loss if its
+// servers are in three regions, so both remain comparable. With fewer regions, neither of them survives.
 func cockroachRegions(database string, regions []string) []string {
 	alter := `alter database "` + database + `" `
 	sql := []string{alter + `set primary region "` + regions[0] + `"`}
@@ -36,8 +36,8 @@ func cockroachRegions(database string, regions []string) []string {
 }
 
 // homes computes the home region of a row in SQL. The result equals geo.Placement.Home if the bytes of the key
-// determine the home. Two other kinds of rows count as rows of the first region. They are rows placed by the hash of a
-// text (names of customers), and rows that are stored everywhere. The difference affects only latency.
+// determine the home. All other rows count as rows of the first region: rows placed by the hash of a text (such as
+// customers' names), and rows that are stored everywhere. The difference affects only latency.
 type homes struct {
 	regions []string
 	// homes is the number of home regions, which are the first elements of regions.

@@ -29,9 +29,9 @@ type Product struct {
 	// levels are the supported isolation levels, by the values of the parameter isolation.
 	levels map[string]level
 	// table is the column list of the table. afterwards is a statement that turns the new table into one of the product's
-	// special tables; %s is its name.
+	// special tables; %s is the name of the table.
 	table, afterwards string
-	// working counts the busy sessions of the application $1.
+	// working is the query that counts the busy sessions of the application $1.
 	working string
 	// limits is set if the server reports its limit on connections and the number in use.
 	limits bool
@@ -49,7 +49,7 @@ type Product struct {
 
 const plainTable = "k bytea primary key, v bytea not null"
 
-// ownSessions counts the busy sessions of a server that knows only its own sessions, like PostgreSQL.
+// ownSessions is the query that counts the busy sessions of a server that knows only its own sessions, like PostgreSQL.
 const ownSessions = "select count(*) from pg_stat_activity where application_name = $1 and state <> 'idle' and pid <> pg_backend_pid()"
 
 // CockroachDB lists the sessions of the whole cluster with SHOW CLUSTER SESSIONS; a session that waits for its client
@@ -136,7 +136,7 @@ func placementOf(p *Product) protocol.Parameter {
 	return sqltarget.OwnershipOnly(p.unplaced)
 }
 
-// level returns the level with a name.
+// level returns the isolation level called name.
 func (p *Product) level(name string) (level, error) {
 	l, ok := p.levels[name]
 	if !ok {
@@ -167,7 +167,7 @@ func (p *Product) lookAt(ctx context.Context, c conn, s *sqltarget.Server, e sql
 	return version, facts[1], nil
 }
 
-// dropIn implements dialect.Drop for a product. An empty schema keeps the schema.
+// dropIn implements dialect.Drop for a product. If schema is "", only the table is dropped.
 func (p *Product) dropIn(ctx context.Context, c conn, table, schema string) error {
 	if err := exec(ctx, c, "drop table if exists "+table); err != nil || schema == "" {
 		return err

@@ -18,8 +18,8 @@ var always = []string{
 	"max_parallel_workers", "max_parallel_workers_per_gather", "deadlock_timeout", "lock_timeout", "statement_timeout", "log_statement", "shared_preload_libraries",
 }
 
-// states selects the settings in always, and settings of relevant categories that differ from the server's defaults. It
-// omits the session's own settings.
+// states is the query that selects the settings in always, and settings of relevant categories that differ from the
+// server's defaults. It omits the session's own settings.
 const states = `select name, setting || coalesce(unit, ''), source, pending_restart from pg_settings
 	where source not in ('session', 'client', 'override', 'interactive') and (name = any(string_to_array($1, ' ')) or pending_restart
 		or source <> 'default' and category ~ '^(Query Tuning|Write-Ahead Log|WAL|Resource Usage|Lock Management|Replication|Autovacuum|Vacuuming|Client Connection Defaults / Statement Behavior|Statistics|Version and Platform Compatibility)') order by name`

@@ -29,7 +29,8 @@ import (
 
 // Database is the part of a database that a script needs in addition to its clients.
 type Database interface {
-	// Waits reports whether the server of a region sees the client's running statement waiting for another transaction.
+	// Waits reports whether, according to the server of a region, the client's running statement waits for another
+	// transaction.
 	Waits(ctx context.Context, region geo.Region, client target.Connection) (bool, error)
 	// CatchUp returns once the clients of every region can read everything that was committed before the call.
 	CatchUp(ctx context.Context) error
@@ -94,8 +95,8 @@ type Played struct {
 }
 
 const (
-	// soon is the time after which the script first queries the database whether an unanswered statement waits. again is
-	// the interval between further queries.
+	// soon is the time after which the script first asks the database whether an unanswered statement is waiting. again is
+	// the interval between further requests.
 	soon  = 20 * time.Millisecond
 	again = 5 * time.Millisecond
 	// Patience is the timeout of a statement that does not wait for other transactions, and of a deadlock of all sessions.
@@ -174,8 +175,8 @@ func (p *player) tick() time.Duration {
 
 func (p *player) play(ctx context.Context) error {
 	for len(p.steps) > 0 {
-		// The first possible step is taken, so that the script's order is kept, except that other steps overtake the steps of
-		// waiting transactions.
+		// Take the first possible step. This keeps the script's order, except that other steps overtake the steps of waiting
+		// transactions.
 		i := slices.IndexFunc(p.steps, p.possible)
 		if i < 0 {
 			if !p.waits() {
@@ -302,7 +303,7 @@ func (p *player) take(ctx context.Context, within time.Duration) error {
 		r.played.Answered = now
 		// An aborted transaction may have remaining steps. Delete them, so that they do not block the script.
 		p.steps = slices.DeleteFunc(p.steps, func(s Step) bool { return s == Step(e.txn) })
-		// Transactions that waited for this transaction may continue, so query their state again.
+		// Transactions that waited for this transaction may continue, so settle must ask the database about them again.
 		for _, other := range p.runs {
 			if other.state == waiting {
 				other.state = flying
@@ -377,7 +378,7 @@ func (r *run) run(ctx context.Context) {
 	r.p.events <- e
 }
 
-// next waits for the step of the next statement. It sets an error if the player has stopped.
+// next waits for the step of the next statement. It sets r.err if the player has stopped.
 func (r *run) next(ctx context.Context) {
 	if _, ok := <-r.step; !ok {
 		r.err = ctx.Err()

@@ -29,7 +29,8 @@ import (
 type Database interface {
 	target.Database
 	target.Described
-	// Waits reports whether the server of a region sees the client's running statement waiting for another transaction.
+	// Waits reports whether, according to the server of a region, the client's running statement waits for another
+	// transaction.
 	Waits(ctx context.Context, region geo.Region, client target.Connection) (bool, error)
 	// CatchUp returns once the clients of every region can read everything that was committed before the call.
 	CatchUp(ctx context.Context) error
@@ -64,7 +65,7 @@ type asked[C Conn] struct {
 	open bool
 }
 
-// Session returns a unique name for a run's activity at a server, made of letters, digits and dashes.
+// Session returns a unique name by which servers identify a run. It consists of letters, digits and dashes.
 func Session() string { return "geobench-" + strings.ToLower(rand.Text()) }
 
 // Open opens a database for topology t, whose regions are the regions of the endpoints of s. It checks that the
@@ -141,7 +142,8 @@ func (d *database[C]) open(ctx context.Context) error {
 		}
 		d.described.Server = version
 		d.described.Endpoints = append(d.described.Endpoints, result.TargetEndpoint{Region: e.Region, RTTMicroseconds: result.Microseconds(took)})
-		// Endpoints of several regions may lead to one server. Its capacity is checked once, and its activity counted once.
+		// Endpoints of several regions may lead to the same server. Check the capacity and count the activity of each server
+		// only once.
 		if _, ok := first[server]; !ok {
 			first[server] = i
 			servers = append(servers, server)
@@ -222,8 +224,8 @@ func (d *database[C]) makeTable(ctx context.Context, c C) error {
 	return err
 }
 
-// sameDatabase checks that an endpoint leads to the same database as the first endpoint: its table must have this run's
-// mark.
+// sameDatabase checks that an endpoint leads to the same database as the first endpoint: the table at the endpoint must
+// have this run's mark.
 func (d *database[C]) sameDatabase(ctx context.Context, c C, e Endpoint) error {
 	mark, err := d.dialect.Marked(ctx, c)
 	if err == nil && mark != d.mark {
@@ -433,7 +435,7 @@ func (d *database[C]) Audit(ctx context.Context, _ func(geo.NodeID) bool) ([][]s
 	defer d.mu.Unlock()
 	var rows store.Store
 	err := d.calm(ctx, func(c C) error {
-		// calm may repeat the query, and a failed attempt has already loaded rows.
+		// calm may repeat the query after a failed attempt that has already loaded rows, so start with an empty store.
 		rows = store.NewHash()
 		n := 0
 		return d.dialect.Rows(ctx, c, func(k, value []byte) {
@@ -467,7 +469,7 @@ func (d *database[C]) calm(ctx context.Context, question func(C) error) (err err
 // CopyOf returns a copy of value, which is non-nil even if value is nil.
 func CopyOf(value []byte) []byte { return append(make([]byte, 0, len(value)), value...) }
 
-// causeOf returns the cause of ctx if ctx has ended, else err.
+// causeOf returns the cause of ctx if ctx has ended, and err otherwise.
 func causeOf(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -477,7 +479,7 @@ func causeOf(ctx context.Context, err error) error {
 
 const (
 	// chunk is the approximate size in bytes of the rows that are loaded together. loadersMost is the maximum number of
-	// connections that load concurrently; it keeps the server busy without overloading it.
+	// connections that load concurrently. This number keeps the server busy without overloading it.
 	chunk       = 256 << 10
 	loadersMost = 8
 )

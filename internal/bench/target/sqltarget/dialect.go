@@ -22,7 +22,7 @@ type Conn interface {
 // table. Geobench does not touch a table without a mark.
 const Mark = "made by geobench for "
 
-// Made reports which objects a run has created: its place, and the table in it.
+// Made records which objects a run has created: its place, and the table in that place.
 type Made struct {
 	Place, Table bool
 }
@@ -41,7 +41,7 @@ type Dialect[C Conn] interface {
 	PlaceWord() string
 	// Dial opens a query connection that can see the latest state.
 	Dial(ctx context.Context, e Endpoint) (C, error)
-	// Explain turns an error of Dial into an error with the manifest field that caused it.
+	// Explain converts an error of Dial into an error that names the manifest field that caused it.
 	Explain(ctx context.Context, e Endpoint, err error) error
 	// Connect opens a client's connection.
 	Connect(ctx context.Context, e Endpoint) (target.Connection, error)
@@ -70,12 +70,12 @@ type Dialect[C Conn] interface {
 	// AppendRow appends a row in the format of Copy. Copy loads chunks of such rows until the channel is closed.
 	AppendRow(b []byte, k txn.Key, value []byte) []byte
 	Copy(ctx context.Context, e Endpoint, chunks <-chan []byte) error
-	// Waits reports whether the server of c sees the client's running statement waiting for another transaction.
+	// Waits reports whether, according to the server of c, the client's running statement waits for another transaction.
 	Waits(ctx context.Context, c C, client target.Connection) (bool, error)
 	// CatchUp returns once clients of the server of c can read everything that was committed before the call, on any
 	// server.
 	CatchUp(ctx context.Context, c C) error
-	// Rows calls f with all rows of one snapshot. The slices are valid only during the call of f.
+	// Rows calls f with each row of one snapshot. The slices are valid only during the call of f.
 	Rows(ctx context.Context, c C, f func(k, value []byte)) error
 }
 
@@ -84,13 +84,13 @@ type Dialect[C Conn] interface {
 type Former[C Conn] interface {
 	Dialect[C]
 	// MakeTables creates the tables of a form, without keys, and marks each table like Make. It fails if a table of the
-	// same name exists that Geobench did not create. If recorded is set, rows have versions (sqlform.Versions). Empty and
-	// Drop drop the tables.
+	// same name exists that was not created by Geobench. If recorded is set, rows have versions (sqlform.Versions). Empty
+	// and Drop drop the tables.
 	MakeTables(ctx context.Context, c C, f *sqlform.Form, recorded bool, mark string) error
 	// CopyInto loads chunks of rows until the channel is closed.
 	CopyInto(ctx context.Context, e Endpoint, f *sqlform.Form, chunks <-chan Chunk) error
 	// Finish creates the keys and indexes of a table. Refer creates all foreign keys and verifies the existing rows
-	// against them. Refine completes the load.
+	// against them. Refine completes the load, like Settle.
 	Finish(ctx context.Context, c C, t *sqlform.Table) error
 	Refer(ctx context.Context, c C, f *sqlform.Form) error
 	Refine(ctx context.Context, c C, f *sqlform.Form) error

@@ -27,8 +27,8 @@ func formName(o *Options) string {
 	return FormSQL + ", no foreign keys"
 }
 
-// formOf returns the workload's SQL form if FormSQL is configured, else nil. It returns an error if the workload has no
-// SQL form.
+// formOf returns the workload's SQL form if FormSQL is configured, and nil otherwise. It returns an error if the
+// workload has no SQL form.
 func (d *database[C]) formOf(w workload.Workload) (*sqlform.Form, error) {
 	if d.options.Form != FormSQL {
 		return nil, nil

@@ -111,8 +111,8 @@ func MeasureClient(b *testing.B, p *plan.Plan, db sqltarget.Database, begun func
 	return d, float64((after - before).Microseconds()) / float64(d.Summary.Committed)
 }
 
-// CompareForms loads TPC-C into each database, by name. In each of five rounds, it runs the clients of the databases
-// one after another. It reports the medians of client CPU time and throughput.
+// CompareForms loads TPC-C into each of the named databases. In each of five rounds, it runs the clients of the
+// databases one after another. It reports the medians of client CPU time and throughput.
 func CompareForms(b *testing.B, p *plan.Plan, dbs map[string]sqltarget.Database) {
 	b.Helper()
 	const rounds, lasts = 5, 4 * time.Second

@@ -60,8 +60,8 @@ func Conform(t *testing.T, engine string, promises isolation.Level, open func(*t
 }
 
 // Workloads runs each workload on a database that open creates. It fails unless every run is valid, the data matches
-// the transactions that clients know to be committed, and histories satisfy the promised level. Call it directly for a
-// database with its own target.Target, which takes whole transactions.
+// the transactions that clients know to be committed, and histories satisfy the promised level. Call Workloads directly
+// for a database with its own target.Target, which executes whole transactions instead of statements.
 func Workloads(t *testing.T, engine string, promises isolation.Level, open func(*testing.T, *plan.Plan) target.Database) {
 	for name, w := range workloads {
 		t.Run(name, func(t *testing.T) {

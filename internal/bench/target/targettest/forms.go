@@ -203,7 +203,7 @@ type FormLoad[O any] struct {
 	What   string
 	Plan   *plan.Plan
 	Change func(*O)
-	// Meanwhile is SQL that another user executes after the database was opened. Refused is a substring of the load's
+	// Meanwhile is SQL that another user executes after the database has been opened. Refused is a substring of the load's
 	// expected error, or "" if the load must succeed.
 	Meanwhile, Refused string
 	Want               string
@@ -235,7 +235,8 @@ func FormLoads[O any](t *testing.T, cases []FormLoad[O], options func() O, open 
 	}
 }
 
-// Deposit returns the n-th transaction of SmallBank, which deposits an amount into the checking account of customer 1.
+// Deposit returns SmallBank's deposit of an amount into the checking account of customer 1. The transaction has the
+// sequence number n.
 func Deposit(n, amount uint64) *txn.Transaction {
 	const depositChecking, customer = 4, 1
 	args := binary.BigEndian.AppendUint64(make([]byte, 0, 24), customer)
@@ -329,8 +330,8 @@ func RoundTrips(t *testing.T, clients *target.Statements, sent func() int64, wan
 }
 
 // FormRoundTrips runs transactions of a plan of FormSpecs, one after another. It fails unless each transaction takes an
-// allowed number of round trips, plus more. sent returns the number of messages that clients have sent so far. A client
-// waits for each answer before it sends the next message.
+// allowed number of round trips, increased by more. sent returns the number of messages that clients have sent so far.
+// A client waits for each answer before it sends the next message, so a message is a round trip.
 func FormRoundTrips(t *testing.T, p *plan.Plan, clients *target.Statements, more int64, sent func() int64) {
 	t.Helper()
 	const terminals, known, transactions, rare = 20, 200, 800, 10

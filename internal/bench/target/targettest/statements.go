@@ -29,7 +29,7 @@ const (
 // set. Running statements must count as pending. A session that is closed during a transaction must leave nothing in
 // the database.
 //
-// It returns all violations. Each message starts with the tested part: load, statements, activity or close.
+// Statements returns all violations. Each message starts with the tested part: load, statements, activity or close.
 func Statements(ctx context.Context, p *plan.Plan, db target.Database) error {
 	ctx, cancel := context.WithTimeout(ctx, Within)
 	defer cancel()
@@ -274,7 +274,7 @@ func member(group, i byte) txn.Key {
 	return txn.OrderedKey(table, uint64(group), []byte{group}, []byte{i})
 }
 
-// keys are the rows of the checks: rows of three groups, and rows without a group.
+// keys are the keys that the checks use: of rows in three groups, and of rows without a group.
 var keys = func() (keys []txn.Key) {
 	for g := range byte(3) {
 		for i := range byte(6) {

@@ -142,7 +142,8 @@ func Aborts(spec *v1alpha1.Workload) (reasons []string) {
 	return reasons
 }
 
-// New creates the workload that spec configures; its defaults must be filled in. Errors name the manifest's field.
+// New creates the workload that spec configures. The defaults of spec must be filled in. Errors name the manifest's
+// field.
 func New(spec v1alpha1.Workload, seed uint64, t *geo.Topology) (workload.Workload, error) {
 	if set := spec.Names(); len(set) > 1 {
 		return nil, fmt.Errorf("spec.workload: %s are set; keep exactly one", strings.Join(set, " and "))

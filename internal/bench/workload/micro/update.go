@@ -28,7 +28,7 @@ const abortNoItem = txn.Abort("no-item")
 // Procedures returns the stored procedures; there is only one.
 func Procedures() []*txn.Procedure { return []*txn.Procedure{update} }
 
-// keysOf returns the keys of both items. They share one string to save allocations, because every node calls it for
+// keysOf returns the keys of both items. They share one string to save allocations, because every node calls keysOf for
 // every transaction.
 func keysOf(args []byte) [itemsPerTransaction]txn.Key {
 	var b [itemsPerTransaction * keySize]byte

@@ -95,7 +95,7 @@ func (a args) duplicate() (uint64, bool) {
 	return 0, false
 }
 
-// keys returns all keys in one string, keySize bytes each. This saves allocations, because every node calls it for
+// keys returns all keys in one string, keySize bytes each. This saves allocations, because every node calls keys for
 // every transaction.
 func (a args) keys() txn.Key {
 	n := a.records()

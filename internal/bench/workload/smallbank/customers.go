@@ -98,8 +98,8 @@ func need(name, id geo.Region, amalgamate, localNames bool) int {
 	return 0
 }
 
-// checkCustomers returns an error if there are too few customers for some combination of homes and partition that need
-// requires. The error names a sufficient number of customers.
+// checkCustomers returns an error if there are too few customers for some combination of homes and partition that the
+// function need requires. The error names a sufficient number of customers.
 func checkCustomers(n uint64, p geo.Placement, amalgamate, localNames bool) error {
 	missing := 0
 	short := make([]int, p.Regions*p.Regions*p.Partitions)
@@ -113,7 +113,8 @@ func checkCustomers(n uint64, p geo.Placement, amalgamate, localNames bool) erro
 		}
 	}
 	least := uint64(0)
-	// Customers are numbered in ascending order, so least ends as the smallest sufficient number of customers.
+	// Customers are numbered in ascending order, so the final value of least is the smallest sufficient number of
+	// customers.
 	for ; missing > 0; least++ {
 		own, _ := p.Locate(least)
 		i := cellIndex(p, p.Home(nameKey(least)), own)
@@ -130,14 +131,14 @@ func checkCustomers(n uint64, p geo.Placement, amalgamate, localNames bool) erro
 }
 
 // skew draws indexes of lists. With a probability of hot percent it uses NURand, and otherwise a uniform distribution.
-// If ranged is set, it always uses NURand, with A as hot percent of the length of the list.
+// If ranged is set, it always uses NURand, with A equal to hot percent of the length of the list.
 type skew struct {
 	hot    int32
 	ranged bool
 	seed   uint64
 }
 
-// draw returns a number below n; n must be at least 1. NURand is TPC-C's (clause 2.1.6),
+// draw returns a number below n; n must be at least 1. NURand is the distribution of TPC-C (clause 2.1.6),
 //
 //	(((random(0, A) | random(0, n-1)) + C) mod n
 //

@@ -79,7 +79,7 @@ const keySize = 9
 const rowSize = 8
 
 // accountKeys returns checking(id1) and savings(id2). They share one string to save allocations, because every node
-// calls it for every transaction.
+// calls accountKeys for every transaction.
 func accountKeys(id1, id2 uint64) (checking, savings txn.Key) {
 	var b [2 * keySize]byte
 	b[0] = byte(tableChecking)

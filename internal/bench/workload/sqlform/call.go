@@ -36,9 +36,9 @@ type Call struct {
 	args []Arg // of the statement being queued; reused
 }
 
-// Run runs transaction t, which calls x, without its commit or rollback. It records the history of t if t has the
-// number of a traced procedure. Run calls use for each row that determines the class of t. It returns errors like
-// Transaction.Run.
+// Run runs x, the SQL form of the procedure that t calls, without a commit or rollback. It records the history of t if
+// t has the number of a traced procedure. Run calls use for each row that determines the class of t. It returns the
+// same errors as Transaction.Run.
 func (c *Call) Run(x *Transaction, t *txn.Transaction, conn Connection, use func(txn.Key)) ([]byte, error) {
 	c.Args, c.conn, c.use, c.err = t.Args, conn, use, nil
 	c.id, c.recorded, c.ops = t.ID, Recorded(t), c.room[:0]

@@ -31,7 +31,7 @@ type Form struct {
 	// Row appends the columns of one of the workload's rows, in table order. It returns the table's index in Tables, or
 	// NoTable. It returns an error if key and value are not a row of the workload.
 	Row func(k txn.Key, value []byte, c *Columns) (table int, err error)
-	// Audit sums the tables. All its queries see the same snapshot.
+	// Audit returns sums over the tables. All of its queries see the same snapshot.
 	Audit func(q Query) (Audit, error)
 }
 
@@ -86,8 +86,8 @@ type Query func(sql string, row func(r *Row) error) error
 type Audit struct {
 	// Sums are the sums of workload.Workload.Audit.
 	Sums map[string]int64
-	// Rows is the number of rows in all tables, except for rows that the workload stores everywhere, which Everywhere
-	// counts.
+	// Rows is the number of rows in all tables, without the rows that every node stores. Everywhere is the number of rows
+	// that every node stores.
 	Rows, Everywhere int64
 }
 

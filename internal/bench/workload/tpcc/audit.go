@@ -279,7 +279,7 @@ func (a *audit) scanLines(r txn.Range, w uint32, d uint8, y *districtAudit) (row
 	return rows, undated
 }
 
-// wrongOrders counts incorrect orders and remembers the number of the first one.
+// wrongOrders counts incorrect orders and remembers the number of the first incorrect order.
 type wrongOrders struct{ count, first int64 }
 
 func (x *wrongOrders) add(o uint32) {

@@ -78,8 +78,8 @@ type sqlFinding struct {
 	sql       string
 }
 
-// sqlWarehouses selects the warehouses that have a row or a district with a row: their number, W_YTD, and the sum of
-// D_YTD.
+// sqlWarehouses selects the warehouses that have a row or a district with a row, each with its number, W_YTD, and the
+// sum of D_YTD.
 const sqlWarehouses = `(select w, sum(warehouses) as ytd, sum(districts) as districts from
 	(select w_id as w, w_ytd as warehouses, 0.00 as districts from warehouse union all select d_w_id, 0.00, d_ytd from district where d_id between 1 and 10) as parts
 	group by w) as there`

@@ -79,7 +79,7 @@ func runDelivery(c txn.Ctx, args []byte) ([]byte, error) {
 	for d := uint8(1); d <= districtsPerWarehouse; d++ {
 		err := c.Scan(a.oldest(d), func(k txn.Key, _ []byte) bool {
 			orders = append(orders, delivered{d: d, o: lastUint32(k)})
-			// Orders sort by number, so the first one is the oldest.
+			// Orders sort by number, so the first order is the oldest.
 			return false
 		})
 		if err != nil {
@@ -102,7 +102,7 @@ func runDelivery(c txn.Ctx, args []byte) ([]byte, error) {
 	}
 	for i := range orders {
 		// The order's lines follow in the same memory. The capacity ends with the order, so that an append cannot overwrite
-		// them.
+		// the lines.
 		c.Put(keys[i], orders[i].rows[:orderSize:orderSize])
 	}
 	for i := range orders {

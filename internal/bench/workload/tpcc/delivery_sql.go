@@ -42,8 +42,8 @@ var (
 // district d, and its order or customer o.
 const deliveryOf = "([< union all >select $2 as d, $3 as o]) as x"
 
-// deliveryOldestOf returns statements for MySQL, which has no lateral join. Each finds and locks the oldest new order
-// of a district.
+// deliveryOldestOf returns statements for MySQL, which has no lateral join. Each statement finds and locks the oldest
+// new order of a district.
 func deliveryOldestOf() (districts []string) {
 	for d := range districtsPerWarehouse {
 		districts = append(districts, fmt.Sprintf("select no_d_id, no_o_id {, version} from new_order where no_w_id = $1 and no_d_id = %d order by no_o_id limit 1 for update", d+1))

@@ -14,7 +14,8 @@ import (
 // Dike (Qu et al., "How Good is the Distributed Databases in Supporting Transaction Processing", 2022) adds
 // quantitative control to TPC-C. A node of Dike corresponds to a cell here: one partition of one region.
 
-// The row that contending new orders write. It is data x of definition 1, as in Dike's code.
+// The warehouse and the district of the row that contending new orders write: data x of definition 1, as in Dike's
+// code.
 const (
 	contendedWarehouse = 1
 	contendedDistrict  = 1
@@ -273,8 +274,8 @@ func (x *contention) wants(elapsed time.Duration) bool {
 	return len(x.targets) > 0 && x.now < x.targets[workload.PartOf(elapsed, x.measured, len(x.targets))]
 }
 
-// observe counts the samples up to elapsed. Since its last call no transaction of this generator has started, so the
-// number in flight at that time applies to all these samples.
+// observe counts the samples up to elapsed. No transaction of this generator has started since the last call of
+// observe, so the number in flight at that time applies to all these samples.
 func (x *contention) observe(elapsed time.Duration, first bool, counts []workload.Count) {
 	if len(x.targets) == 0 {
 		return
@@ -284,7 +285,7 @@ func (x *contention) observe(elapsed time.Duration, first bool, counts []workloa
 	}
 	x.last = elapsed
 	for ; x.sample <= elapsed && x.sample < x.measured; x.sample += sampleGap {
-		// Every generator adds its transactions in flight, but only the first one counts the sample.
+		// Every generator adds its transactions in flight, but only the first generator counts the sample.
 		n := &counts[workload.PartOf(x.sample, x.measured, len(x.targets))]
 		n.Hits += int64(x.before)
 		if first {

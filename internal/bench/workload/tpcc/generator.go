@@ -149,7 +149,7 @@ func (g *generator) Next(client int, elapsed time.Duration, t *txn.Transaction) 
 // room returns an empty slice with room for n bytes of arguments.
 func (g *generator) room(n int) []byte { return g.args.Room(n, 4096) }
 
-// district draws a district of the terminal's warehouse (clause 2.4.1.2), or returns the terminal's own.
+// district draws a district of the terminal's warehouse (clause 2.4.1.2), or returns the terminal's own district.
 func (g *generator) district(x *terminal) uint8 {
 	d := x.district
 	if g.t.spec.Districts != v1alpha1.DistrictsOwn {

@@ -52,7 +52,8 @@ func TestShares(t *testing.T) {
 		regions, partitions int
 		warehouses          int32
 		change              func(*v1alpha1.TPCC)
-		// Shares of order lines or new orders, and shares of the remote lines or orders.
+		// The expected share of remote order lines (or of remote new orders), and the expected shares of multi-home and
+		// multi-partition accesses among these.
 		remote, multiHome, multiPartition float64
 	}{
 		"standard":        {3, 2, 5, func(*v1alpha1.TPCC) {}, 0.01, 20. / 29, 15. / 29},

@@ -135,7 +135,8 @@ func TestRows(t *testing.T) {
 	if least := len(names); least != lastNames {
 		t.Errorf("%d last names, want %d", least, lastNames)
 	}
-	// Each of the ten districts has at least one such customer. NURand draws the names of the other 20,000 customers.
+	// Each of the ten districts has at least one customer called BARBARBAR. NURand draws the names of the other 20,000
+	// customers.
 	if n := names["BARBARBAR"]; n < 10 {
 		t.Errorf("%d customers are called BARBARBAR, want 10 or more", n)
 	}

@@ -131,8 +131,8 @@ func newOrderInSQL(c *sqlform.Call) ([]byte, error) {
 		c.Insert(txn.Key(appendOrderByCustomerKey(nil, w, d, a.customer(), o)))
 		c.Insert(txn.Key(appendOrderKey(nil, tableNewOrder, w, d, o)))
 	}
-	// An item may occur twice in an order (clause 2.4.1.5), but a statement updates a row only once. Each turn therefore
-	// updates a stock row at most once.
+	// An item may occur twice in an order (clause 2.4.1.5), but a statement updates a row only once. The lines are
+	// therefore updated in turns, with one statement for each turn. Lines with the same stock row have different turns.
 	taken, wanted, brand := 0, 0, uint16(0)
 	for turn := range turns {
 		wanted += a.take(c, o, lines, turn, func(number int, stockOriginal bool) {

@@ -182,7 +182,7 @@ func (s *selector) namesakes() txn.Range {
 }
 
 // find returns the number of the customer with the last name. Of n such customers, sorted by first name, it selects the
-// one at position n/2, rounded up (clause 2.5.2.2).
+// customer at position n/2, rounded up (clause 2.5.2.2).
 func (s *selector) find(c txn.Ctx) (uint16, error) {
 	var room [32]uint16
 	found := room[:0]

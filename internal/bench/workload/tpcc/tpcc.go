@@ -28,7 +28,7 @@ const (
 	numTypes // of the specification
 )
 
-// Transaction types of Dike. Types returns them after the specification's types if a mix has any of them.
+// Transaction types of Dike. Types returns these types, after the specification's types, if a mix includes one of them.
 const (
 	typeUpdateStock = numTypes + iota
 	typeUpdateBalance
@@ -131,7 +131,8 @@ func (t *TPCC) Name() string { return "tpcc" }
 // Types implements workload.Workload.
 func (t *TPCC) Types() []string { return TypesOf(&t.spec) }
 
-// TypesOf returns the names of the specification's five types, followed by Dike's types if a mix has any of them.
+// TypesOf returns the names of the specification's five types, followed by Dike's types if a mix includes one of Dike's
+// types.
 func TypesOf(spec *v1alpha1.TPCC) []string {
 	for _, m := range mixes(spec) {
 		if m.UpdateStock+m.UpdateBalance+m.SelectBalance > 0 {

@@ -212,7 +212,7 @@ func (d *Database) interrupt(p *txn.Procedure, t *txn.Transaction, i, n int) {
 
 var errInterrupted = errors.New("the database has failed")
 
-// interrupted is a view that allows left reads; all further reads fail.
+// interrupted is a view on which every read fails once left reads have succeeded.
 type interrupted struct {
 	store.View
 	left int
@@ -304,7 +304,7 @@ type lent struct {
 	before uint64 // hash of value before the procedure could change it
 }
 
-// spare is the number of bytes after a lent value that detect a procedure which appends in place.
+// spare is the number of bytes that follow a lent value. They detect a procedure that appends in place.
 const spare = 8
 
 // lend returns a copy of value and records it in lent. The copy keeps a faulty procedure from corrupting the database.

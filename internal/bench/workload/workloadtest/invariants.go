@@ -159,7 +159,7 @@ func flipped(value []byte, at int) []byte {
 	return v
 }
 
-// free returns the next unused key after k, with the bytes after the first treated as a big-endian number.
+// free returns the next unused key after k. It increments the bytes after the first byte as a big-endian number.
 func free(h *store.Hash, k txn.Key) txn.Key {
 	b := []byte(k)
 	for {

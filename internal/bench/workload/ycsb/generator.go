@@ -246,7 +246,7 @@ func (g *generator) count(t *tally, a args, low, high int64) {
 		case o.kind == opInsert:
 			t.inserts.Low += low
 			t.inserts.High += high
-			// Choose the record for later reads only once it certainly exists.
+			// Choose the record for later reads only after its commit is known.
 			if low > 0 {
 				c, n := g.locate(o.ref)
 				p := g.pool(c)

@@ -184,8 +184,8 @@ func (a args) check(ordered bool) error {
 	return nil
 }
 
-// keys returns the keys of the operations one by one, cut from one string. This saves allocations, because every node
-// does it for every transaction.
+// keys yields the keys of the operations in order. All keys share one string, which saves allocations: every node
+// computes the keys of every transaction.
 type keys struct {
 	left    txn.Key
 	ordered bool

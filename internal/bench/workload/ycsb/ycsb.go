@@ -213,7 +213,7 @@ func (w *YCSB) moreHomes() int64 {
 	if all == 0 {
 		return 0
 	}
-	// Zipf draws the number of further homes; rank 1, two homes in all, has the probability 1/all.
+	// Zipf draws the number of further homes; rank 1 means two homes in total and has the probability 1/all.
 	return int64(math.Round(1e6 * (1 - 1/all)))
 }
 

@@ -535,8 +535,9 @@ func choices(w *YCSB, draws int) map[uint64]int {
 	return got
 }
 
-// TestDistributions checks that the record of each rank is chosen as often as the distribution says. Records without an
-// order are ranked by their numbers; records with an order are scattered.
+// TestDistributions checks that the record of each rank is chosen with the frequency of the distribution. Without
+// ordered keys, the rank of a record follows from its number; with ordered keys, the ranks are scattered over the
+// records.
 func TestDistributions(t *testing.T) {
 	const n, draws = 1000, 200_000
 	for name, c := range map[string]struct {

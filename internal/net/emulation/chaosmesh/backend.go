@@ -17,23 +17,23 @@ import (
 	"github.com/geobench/geobench/internal/net/emulation"
 )
 
-// MaxLinks is the maximum number of different links that leave a region. The kernel's prio qdisc has 16 bands, and
-// Chaos Mesh uses 3 of them for all other packets.
+// MaxLinks is the maximum number of distinct links that leave a region. The kernel's prio qdisc has 16 bands, and Chaos
+// Mesh uses 3 of them for all other packets.
 const MaxLinks = 13
 
 // LabelSource is a label of a NetworkChaos object. Its value is the sending region, or "cut" for a Cut.
 const LabelSource = "geobench.dev/source-region"
 
-// Patience is the time after which a pending deletion is forced. The finalizers are removed if the forced deletion
-// takes as long again.
+// Patience is the time after which a pending deletion is forced. If the object still exists after the same time again,
+// its finalizers are removed.
 const Patience = 30 * time.Second
 
-// Backend emulates a network with one NetworkChaos per region and distinct link that leaves it.
+// Backend emulates a network with a NetworkChaos for each region and distinct link that leaves the region.
 type Backend struct {
 	Cluster emulation.Cluster
-	// Labels are put on every object and select the network's objects.
+	// Labels are put on every object; they also select the network's objects.
 	Labels map[string]string
-	// PodLabels select the pods of the network; RegionLabel is the label with a pod's region.
+	// PodLabels select the pods of the network. RegionLabel is the label whose value is a pod's region.
 	PodLabels   map[string]string
 	RegionLabel string
 	// Ceiling is Meta.Ceiling of every object.
@@ -44,7 +44,7 @@ type Backend struct {
 // Name returns EmulationChaosMesh.
 func (b *Backend) Name() v1alpha1.Emulation { return v1alpha1.EmulationChaosMesh }
 
-// group is a set of destination regions with equal links from a region.
+// group is a set of destination regions to which a region has equal links.
 type group struct {
 	link emulation.Link
 	to   []string
@@ -68,7 +68,7 @@ func groups(n *emulation.Network, from int) []group {
 	return out
 }
 
-// Check returns an error if more different links leave a region than Chaos Mesh supports.
+// Check returns an error if more distinct links leave a region than Chaos Mesh supports.
 func (b *Backend) Check(n *emulation.Network) error {
 	for from, region := range n.Regions {
 		different := map[emulation.Link]bool{}
@@ -88,8 +88,8 @@ func (b *Backend) Check(n *emulation.Network) error {
 // Prepare does nothing: Chaos Mesh selects pods by their labels.
 func (b *Backend) Prepare(*emulation.Network, string, *corev1.PodSpec) {}
 
-// Objects returns the desired objects. The name of an object encodes its content and the UIDs of its pods. Chaos Mesh
-// selects pods only once, when an object is created, so other pods require another object.
+// Objects returns the desired objects. The name of an object encodes its content and the UIDs of its pods: Chaos Mesh
+// selects pods only when an object is created, so a change of the pods requires a new object.
 func (b *Backend) Objects(n *emulation.Network) []*unstructured.Unstructured {
 	var out []*unstructured.Unstructured
 	pods := func(regions ...string) Pods {
@@ -105,8 +105,8 @@ func (b *Backend) Objects(n *emulation.Network) []*unstructured.Unstructured {
 			}
 			m := Meta{
 				Namespace: n.Namespace,
-				// The pods' UIDs are part of the name: a replaced pod has none of the rules, so its objects must be created
-				// again.
+				// Include the pods' UIDs in the name. A replacement of a pod has none of the rules, so the objects for the pod must
+				// be created again.
 				Name:   ObjectName(n.UID, region, strings.Join(g.to, ","), fmt.Sprintf("%+v", g.link), strings.Join(hit, ",")),
 				Labels: b.labels(region), Ceiling: b.Ceiling,
 			}
@@ -119,13 +119,13 @@ func (b *Backend) Objects(n *emulation.Network) []*unstructured.Unstructured {
 		}
 	}
 	for i, c := range n.Cuts {
-		// Use one object for both directions of a fault, which takes Chaos Mesh half the time. Never merge the cuts of
-		// two faults: they start and stop independently, and replacing one object with another would leave a gap.
+		// Use one object for both directions of a fault, because two objects take Chaos Mesh twice as long. Never merge the
+		// cuts of two faults: they start and stop independently, and replacing one object with another would leave a gap.
 		from, to := sorted(c.From), sorted(c.To)
 		back := slices.IndexFunc(n.Cuts, func(o emulation.Cut) bool {
 			return o.By != "" && o.By == c.By && slices.Equal(sorted(o.From), to) && slices.Equal(sorted(o.To), from)
 		})
-		// The object of the earlier cut covers this direction too.
+		// The object of the earlier cut also covers this direction.
 		if back >= 0 && back < i {
 			continue
 		}
@@ -160,7 +160,7 @@ func (b *Backend) set() *Set {
 func source(o *unstructured.Unstructured) string { return o.GetLabels()[LabelSource] }
 
 // Ensure deletes unwanted objects, waits until they are gone, and creates missing objects. It creates nothing until all
-// pods run, because Chaos Mesh never repeats a selection that was empty.
+// pods run, because Chaos Mesh never repeats an empty selection.
 func (b *Backend) Ensure(ctx context.Context, n *emulation.Network) error {
 	hold := slices.ContainsFunc(n.Pods, func(p emulation.Pod) bool { return !p.Running })
 	err := b.set().Ensure(ctx, n.Namespace, b.Objects(n), source, hold)
@@ -170,7 +170,7 @@ func (b *Backend) Ensure(ctx context.Context, n *emulation.Network) error {
 	return err
 }
 
-// Observe reports whether every object exists and is injected into every pod that it selected.
+// Observe reports whether every object exists and is injected into all pods that it selected.
 func (b *Backend) Observe(ctx context.Context, n *emulation.Network) (emulation.State, error) {
 	objects := b.Objects(n)
 	flaws, err := b.set().Flaws(ctx, n.Namespace, objects)

@@ -21,8 +21,8 @@ import (
 	"github.com/geobench/geobench/internal/net/emulation"
 )
 
-// fakeCluster stores NetworkChaos objects. Deleted objects remain until chaosMesh releases them, as if they had
-// finalizers.
+// fakeCluster stores NetworkChaos objects. Deleted objects remain until chaosMesh releases them, as objects with
+// finalizers do.
 type fakeCluster struct {
 	objects map[string]*unstructured.Unstructured
 	now     time.Time
@@ -148,7 +148,7 @@ func TestLifeOfANetwork(t *testing.T) {
 	ensure()
 	logged()
 
-	// A pod is replaced. All objects that selected the old pod are created again, but only once the old objects are gone.
+	// Replace a pod. All objects that selected the old pod are created again, but only once the old objects are gone.
 	n.Pods[0].UID = "u-a2"
 	ensure()
 	logged("delete a", "delete b", "delete c")
@@ -165,7 +165,7 @@ func TestLifeOfANetwork(t *testing.T) {
 		t.Errorf("state %+v", s)
 	}
 
-	// A fault on a pair of regions is merged into the pair's object.
+	// Merge a fault on a pair of regions into the object of the pair.
 	n.Links[0][1].LossPPM = 20_000
 	ensure()
 	f.chaosMesh(t)
@@ -179,7 +179,7 @@ func TestLifeOfANetwork(t *testing.T) {
 		}
 	}
 
-	// No object disappears by itself: Release first forces the deletion and later removes the finalizers.
+	// The objects have finalizers, so Release first forces the deletion and later removes the finalizers.
 	for i, want := range [][]string{{"delete a", "delete a", "delete b", "delete b", "delete c", "delete c"}, {"force", "force", "force", "force", "force", "force"}, {"take finalizers", "take finalizers", "take finalizers", "take finalizers", "take finalizers", "take finalizers"}} {
 		done, err := b.Release(t.Context(), n)
 		if done || err != nil {
@@ -215,7 +215,7 @@ func TestAtMostThirteenLinks(t *testing.T) {
 	}
 }
 
-// A fault that cuts both directions needs one object. Two faults that each cut one direction need two.
+// A fault that cuts both directions needs one object. Two faults that each cut one direction need two objects.
 func TestCuts(t *testing.T) {
 	b := &Backend{}
 	cut := func(by, from, to string) emulation.Cut {

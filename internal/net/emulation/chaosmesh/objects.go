@@ -1,15 +1,15 @@
 // Package chaosmesh emulates networks and injects faults with Chaos Mesh (chaos-mesh.org, v1alpha1).
 //
-// The package builds unstructured objects, because the Go module with their types is unversioned and has many
+// The package builds unstructured objects, because the Go module with the object types is unversioned and has many
 // dependencies. A contract test in hack/chaosmesh checks the objects against the CRDs and the webhooks of that module.
 // The builders avoid these traps:
 //
-//   - At most 13 different delays per pod. Chaos Mesh creates a prio qdisc with 3 bands and another band per rule, and
-//     the kernel supports 16. Destinations with equal links therefore share an object.
+//   - A pod can have at most 13 different delays. Chaos Mesh creates a prio qdisc with 3 bands and another band per
+//     rule, and the kernel supports 16. Destinations with equal links therefore share an object.
 //   - Overlapping rules do not combine; an arbitrary rule wins. Each pair of regions is therefore in a single object. A
 //     fault on a pair is merged into the pair's link (delay) or is a rule of another kind (partition).
-//   - Names become ipset names, which are cut to 27 characters and lack the namespace. Names are therefore short and
-//     derived from a UID.
+//   - Object names become ipset names, which are truncated to 27 characters and do not include the namespace. Names are
+//     therefore short and derived from a UID.
 //   - Fractional durations ("0.5ms") are dropped silently. Durations are therefore whole microseconds.
 //   - Specs are immutable. A change therefore requires deletion, waiting, and creation.
 package chaosmesh
@@ -41,14 +41,14 @@ const (
 	TimeChaos    = "TimeChaos"
 )
 
-// Meta holds the fields that all objects have.
+// Meta contains the fields that all objects have.
 type Meta struct {
 	Namespace string
 	// Name must be unique in the whole cluster and at most 27 characters long: see ObjectName.
 	Name   string
 	Labels map[string]string
-	// Ceiling, if not 0, is the time after the object's creation at which Chaos Mesh itself reverts the effect,
-	// even if the operator is gone. Faults normally end earlier, when their object is deleted.
+	// Ceiling, if not 0, is the time after the object's creation at which Chaos Mesh itself reverts the effect, even if
+	// the operator is gone. Normally faults end earlier, because the operator deletes their objects.
 	Ceiling time.Duration
 }
 
@@ -59,7 +59,7 @@ type Pods struct {
 	Labels      map[string]string
 	RegionLabel string
 	Regions     []string
-	// Named lists pods by name; if it is set, Labels and Regions are ignored.
+	// Named lists pods by name. If it is set, Labels and Regions are ignored.
 	Named []string
 }
 
@@ -98,7 +98,8 @@ func object(m Meta, kind string, spec map[string]any) *unstructured.Unstructured
 	return u
 }
 
-// specOn returns the spec of an object that affects all of the pods, or only the named containers of these pods.
+// specOn returns the spec of an object that affects all of the pods or, if containers are named, only these containers
+// of the pods.
 func specOn(pods Pods, containers []string) map[string]any {
 	s := map[string]any{"mode": "all", "selector": pods.selector()}
 	if len(containers) > 0 {
@@ -117,7 +118,7 @@ func Delay(m Meta, from, to Pods, l emulation.Link) *unstructured.Unstructured {
 	s["action"] = "netem"
 	s["direction"] = "to"
 	s["target"] = specOn(to, nil)
-	// The range of delays must not extend below 0.
+	// The lowest possible delay must not be below 0.
 	jitter := min(time.Duration(float64(l.Jitter)*math.Sqrt(3)), l.Delay)
 	if l.Delay > 0 {
 		s["delay"] = map[string]any{"latency": Duration(l.Delay), "jitter": Duration(jitter), "correlation": "0"}
@@ -148,10 +149,10 @@ func Partition(m Meta, from, to Pods, oneWay bool) *unstructured.Unstructured {
 	return object(m, NetworkChaos, s)
 }
 
-// Bandwidth limits the total rate at which each of the from pods sends to the to pods, in 10^6 bits per second. The
-// limit is a token bucket below a prio qdisc, which the kernel must support. If to is the zero Pods, the limit applies
-// to all destinations, and the qdisc tbf suffices. Do not combine Bandwidth with Delay on the same pair; set the rate
-// of the link instead.
+// Bandwidth builds an object that limits the total rate at which each of the from pods sends to the to pods, in 10^6
+// bits per second. The limit is a token bucket below a prio qdisc, which the kernel must support. If to is the zero
+// Pods, the limit applies to all destinations, and the qdisc tbf suffices. Do not combine Bandwidth with Delay on the
+// same pair; set the rate of the link instead.
 func Bandwidth(m Meta, from, to Pods, mbps int64) *unstructured.Unstructured {
 	s := specOn(from, nil)
 	s["action"] = "bandwidth"
@@ -159,8 +160,8 @@ func Bandwidth(m Meta, from, to Pods, mbps int64) *unstructured.Unstructured {
 	if to.Namespace != "" {
 		s["target"] = specOn(to, nil)
 	}
-	// The bucket holds 4 ms of traffic at the given rate, and the queue holds 50 ms. The bucket also holds at least two
-	// packets of 64 KiB, the maximum of generic segmentation offload, and the queue at least four.
+	// The bucket holds 4 ms of traffic at the given rate, and the queue holds 50 ms. However, the bucket holds at least
+	// two packets of 64 KiB, the maximum with generic segmentation offload, and the queue at least four.
 	const least = 2 * 65536
 	perMs := mbps * 1000 / 8
 	s["bandwidth"] = map[string]any{
@@ -173,7 +174,7 @@ func Bandwidth(m Meta, from, to Pods, mbps int64) *unstructured.Unstructured {
 func PodKill(m Meta, pods Pods) *unstructured.Unstructured {
 	s := specOn(pods, nil)
 	s["action"], s["gracePeriod"] = "pod-kill", int64(0)
-	// A kill has no duration: Chaos Mesh has nothing to recover.
+	// A kill has no duration, because Chaos Mesh has nothing to recover.
 	m.Ceiling = 0
 	return object(m, PodChaos, s)
 }
@@ -186,33 +187,34 @@ func ContainerKill(m Meta, pods Pods, containers ...string) *unstructured.Unstru
 	return object(m, PodChaos, s)
 }
 
-// PodFailure builds an outage of pods that lasts as long as the object exists. Chaos Mesh replaces the images of their
-// containers with an image that does nothing.
+// PodFailure builds an object that makes pods fail for as long as it exists. Chaos Mesh replaces the images of the
+// pods' containers with an image that does nothing.
 func PodFailure(m Meta, pods Pods) *unstructured.Unstructured {
 	s := specOn(pods, nil)
 	s["action"] = "pod-failure"
 	return object(m, PodChaos, s)
 }
 
-// StressCPU builds a CPU load: the given number of workers in the pods' containers, each of which uses loadPercent of a
-// CPU.
+// StressCPU builds an object that loads CPUs. It runs the given number of workers in the pods' containers; each worker
+// uses loadPercent of a CPU.
 func StressCPU(m Meta, pods Pods, workers, loadPercent int32, containers ...string) *unstructured.Unstructured {
 	s := specOn(pods, containers)
 	s["stressors"] = map[string]any{"cpu": map[string]any{"workers": int64(workers), "load": int64(loadPercent)}}
 	return object(m, StressChaos, s)
 }
 
-// StressMemory builds a memory load: a worker in each of the pods' containers that allocates the given number of bytes.
+// StressMemory builds an object that uses memory. A worker in each of the pods' containers allocates the given number
+// of bytes.
 func StressMemory(m Meta, pods Pods, bytes int64, containers ...string) *unstructured.Unstructured {
 	s := specOn(pods, containers)
 	s["stressors"] = map[string]any{"memory": map[string]any{"workers": int64(1), "size": fmt.Sprintf("%dKB", (bytes+999)/1000)}}
 	return object(m, StressChaos, s)
 }
 
-// StressDisk builds a disk load: stress-ng writes, or reads, at full speed in the pods' control groups, on the disk
-// with the daemon's temporary files.
+// StressDisk builds an object that loads a disk: stress-ng writes or reads at full speed in the pods' control groups,
+// on the disk with the daemon's temporary files.
 //
-// The options describe a CPU stressor without load. With only stressngStressors, Chaos Mesh's controller panics;
+// The object also describes a CPU stressor without load. With only stressngStressors, Chaos Mesh's controller panics;
 // with both, it ignores stressngStressors.
 func StressDisk(m Meta, pods Pods, write bool, containers ...string) *unstructured.Unstructured {
 	s := specOn(pods, containers)
@@ -226,8 +228,8 @@ func StressDisk(m Meta, pods Pods, write bool, containers ...string) *unstructur
 	return object(m, StressChaos, s)
 }
 
-// IODelay delays the given percentage of the file operations below volumePath, which must be the mount point of a
-// volume.
+// IODelay builds an object that delays the given percentage of the file operations below volumePath, which must be the
+// mount point of a volume.
 func IODelay(m Meta, pods Pods, volumePath string, delay time.Duration, percent int32, containers ...string) *unstructured.Unstructured {
 	s := specOn(pods, containers)
 	s["action"], s["volumePath"], s["path"] = "latency", volumePath, volumePath+"/**/*"
@@ -235,8 +237,8 @@ func IODelay(m Meta, pods Pods, volumePath string, delay time.Duration, percent 
 	return object(m, IOChaos, s)
 }
 
-// IOError makes the given percentage of the file operations below volumePath fail with errno. volumePath must be the
-// mount point of a volume.
+// IOError builds an object that makes the given percentage of the file operations below volumePath fail with errno.
+// volumePath must be the mount point of a volume.
 func IOError(m Meta, pods Pods, volumePath string, errno, percent int32, containers ...string) *unstructured.Unstructured {
 	s := specOn(pods, containers)
 	s["action"], s["volumePath"], s["path"] = "fault", volumePath, volumePath+"/**/*"
@@ -244,8 +246,8 @@ func IOError(m Meta, pods Pods, volumePath string, errno, percent int32, contain
 	return object(m, IOChaos, s)
 }
 
-// ClockSkew shifts CLOCK_REALTIME by offset. It affects only programs that read the clock through the vDSO, as Go
-// programs do.
+// ClockSkew builds an object that shifts CLOCK_REALTIME by offset. It affects only programs that read the clock through
+// the vDSO, as Go programs do.
 func ClockSkew(m Meta, pods Pods, offset time.Duration, containers ...string) *unstructured.Unstructured {
 	s := specOn(pods, containers)
 	s["timeOffset"], s["clockIds"] = Duration(offset), []any{"CLOCK_REALTIME"}

@@ -16,19 +16,19 @@ import (
 	"github.com/geobench/geobench/internal/net/emulation"
 )
 
-// ErrNotInstalled is returned if the API server does not know at least one of a Set's kinds.
+// ErrNotInstalled is returned if the API server does not know one or more of a Set's kinds.
 var ErrNotInstalled = errors.New("no Chaos Mesh is installed")
 
 // Set is the set of all objects of certain kinds with certain labels.
 type Set struct {
 	Cluster emulation.Cluster
 	Kinds   []string
-	// Labels are put on every object and select the objects of the set.
+	// Labels are put on every object; they also select the objects of the set.
 	Labels map[string]string
 	Now    func() time.Time
 	// Abandon, if not nil, is called before the deletion of an object is forced. pods are the pods that the object may
-	// still affect. The object's rules, processes and clock offsets then remain in these pods, so Abandon should replace
-	// the pods that started before the given time.
+	// still affect: its rules, processes and clock offsets may remain there permanently. Abandon should therefore replace
+	// those of the pods that started before the given time.
 	Abandon func(ctx context.Context, namespace string, pods []string, before time.Time) error
 }
 
@@ -41,7 +41,7 @@ func (s *Set) List(ctx context.Context, namespace string) ([]unstructured.Unstru
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(GroupVersion.WithKind(kind + "List"))
 		err := s.Cluster.List(ctx, namespace, s.Labels, list)
-		// The API server of a cluster without the CRD has no such resource; that is not a failure of the request.
+		// In a cluster without the CRD, the API server does not know the resource. This is not a failure of the request.
 		if meta.IsNoMatchError(err) || apierrors.IsNotFound(err) {
 			missing = fmt.Errorf("%w: the API server knows no %s", ErrNotInstalled, kind)
 			continue
@@ -71,7 +71,7 @@ func (s *Set) Ensure(ctx context.Context, namespace string, desired []*unstructu
 	leaving := map[string]bool{}
 	for i := range existing {
 		o := &existing[i]
-		// A wanted object that is being deleted cannot be kept; it is created again once it is gone.
+		// A wanted object that is being deleted cannot be kept; create it again once it is gone.
 		if missing[key(o)] != nil && o.GetDeletionTimestamp() == nil {
 			delete(missing, key(o))
 			continue
@@ -97,7 +97,7 @@ func (s *Set) Ensure(ctx context.Context, namespace string, desired []*unstructu
 	return nil
 }
 
-// A Flaw is a defect of an object of a Set.
+// A Flaw is a defect of an object in a Set.
 type Flaw struct {
 	Object  *unstructured.Unstructured
 	Problem string
@@ -138,8 +138,8 @@ func (s *Set) Flaws(ctx context.Context, namespace string, desired []*unstructur
 }
 
 // remove deletes an object, and forces the deletion if it takes too long. It first sets Chaos Mesh's annotation
-// ForceFinalizer and later removes the finalizers. This is the only remedy if Chaos Mesh cannot revert a change because
-// the change was never made.
+// ForceFinalizer and later removes the finalizers. There is no other way if Chaos Mesh cannot revert a change because
+// it never made the change.
 func (s *Set) remove(ctx context.Context, o *unstructured.Unstructured) error {
 	since := o.GetDeletionTimestamp()
 	if since == nil {
@@ -149,11 +149,11 @@ func (s *Set) remove(ctx context.Context, o *unstructured.Unstructured) error {
 		}
 		return err
 	}
-	// Without finalizers, the API server deletes the object by itself.
+	// Without finalizers, the API server deletes the object on its own.
 	if s.Now().Sub(since.Time) <= Patience || len(o.GetFinalizers()) == 0 {
 		return nil
 	}
-	// Abandon the pods before the object is gone: its status is the only list of the pods.
+	// Abandon the pods before the object is gone, because only the object's status lists them.
 	if held := held(o); s.Abandon != nil && len(held) > 0 {
 		if err := s.Abandon(ctx, o.GetNamespace(), held, since.Time); err != nil {
 			return err
@@ -193,8 +193,7 @@ func held(o *unstructured.Unstructured) []string {
 }
 
 // Release deletes all objects, and forces the deletion of objects that remain. It reports done once no object is left,
-// which includes the case that Chaos Mesh is not installed. An *emulation.StuckError names the objects that cannot be
-// deleted.
+// and also if Chaos Mesh is not installed. An *emulation.StuckError names the objects that cannot be deleted.
 func (s *Set) Release(ctx context.Context, namespace string) (done bool, err error) {
 	existing, err := s.List(ctx, namespace)
 	if err != nil && !errors.Is(err, ErrNotInstalled) {

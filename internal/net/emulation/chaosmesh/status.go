@@ -7,8 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// ForceFinalizer is the annotation that, with the value Forced, makes Chaos Mesh delete an object that it cannot
-// recover.
+// ForceFinalizer is an annotation. With the value Forced, it makes Chaos Mesh delete an object that it cannot recover.
 const (
 	ForceFinalizer = "chaos-mesh.chaos-mesh.org/cleanFinalizer"
 	Forced         = "forced"
@@ -31,7 +30,7 @@ type Record struct {
 	Released bool
 	// InjectedAt and RecoveredAt are the times of the last successful injection and recovery; zero if there was none.
 	InjectedAt, RecoveredAt time.Time
-	// Failure is the message of the last attempt if it failed, or empty if it succeeded.
+	// Failure is the message of the last attempt if it failed; empty if it succeeded.
 	Failure string
 }
 
@@ -56,7 +55,7 @@ func ReadStatus(u *unstructured.Unstructured) Status {
 	records, _, _ := unstructured.NestedSlice(u.Object, "status", "experiment", "containerRecords")
 	for _, r := range records {
 		m, _ := r.(map[string]any)
-		// A pod is in neither phase while Chaos Mesh is working on it.
+		// While Chaos Mesh is working on a pod, the pod is in neither phase.
 		record := Record{Injected: m["phase"] == "Injected", Released: m["phase"] == "Not Injected"}
 		record.ID, _ = m["id"].(string)
 		events, _ := m["events"].([]any)
@@ -79,9 +78,9 @@ func ReadStatus(u *unstructured.Unstructured) Status {
 	return s
 }
 
-// Problem returns the reason why the object is not injected into every selected pod, or an empty string if it is.
+// Problem returns the reason why the object is not injected into every selected pod; empty if it is.
 func (s Status) Problem() string {
-	// A failure explains more than the conditions do, so report it first.
+	// A failure explains more than the conditions, so report it first.
 	for _, r := range s.Records {
 		if r.Failure != "" {
 			return fmt.Sprintf("%s: %s", r.ID, r.Failure)

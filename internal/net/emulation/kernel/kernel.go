@@ -13,7 +13,7 @@ import (
 type Answer struct {
 	// Missing maps each queueing discipline that the kernel does not support to the kernel's error.
 	Missing map[string]string `json:"missing,omitempty"`
-	// Error is the reason why the probe failed, or empty if it succeeded.
+	// Error is the reason why the probe failed; empty if it succeeded.
 	Error string `json:"error,omitempty"`
 }
 
@@ -26,8 +26,8 @@ var (
 	Bandwidth = []string{"prio", "tbf"}
 )
 
-// Lacks describes which of the given queueing disciplines are missing, with the kernel's errors. It returns an empty
-// string if none is, and Error if the probe failed.
+// Lacks describes which of the given queueing disciplines are missing, with the kernel's errors; it returns "" if none
+// is missing. If the probe failed, Lacks returns Error.
 func (a *Answer) Lacks(kinds []string) string {
 	if a.Error != "" {
 		return a.Error

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Probe puts each queueing discipline on the loopback interface of the process's network namespace and removes it
+// Probe adds each queueing discipline to the loopback interface of the process's network namespace and removes it
 // again.
 func Probe() *Answer {
 	a := &Answer{Missing: map[string]string{}}

@@ -9,13 +9,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestProbeAgreesWithTC checks, in a separate network namespace, that Probe finds a discipline missing exactly if tc
-// cannot add it.
+// TestProbeAgreesWithTC checks, in a separate network namespace, that Probe reports a discipline as missing exactly if
+// tc cannot add it.
 func TestProbeAgreesWithTC(t *testing.T) {
 	if _, err := exec.LookPath("tc"); err != nil {
 		t.Skip("tc is not installed")
 	}
-	runtime.LockOSThread() // never unlocked: the thread ends with the test, and its namespace with it
+	runtime.LockOSThread() // never unlocked: the thread and its namespace end with the test
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 		t.Skipf("no network namespace: %v", err)
 	}

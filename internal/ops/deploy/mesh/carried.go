@@ -17,12 +17,12 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// The addresses at which proxies publish their counters, in the text format of Prometheus.
+// Addresses at which proxies publish their counters, in the text format of Prometheus.
 const (
-	// StatsPort and StatsPath belong to Istio's proxies in pods. The mesh exempts the port by default.
+	// StatsPort and StatsPath are the address of Istio's proxies in pods. By default, the mesh exempts the port.
 	StatsPort = 15090
 	StatsPath = "/stats/prometheus?filter=tcp_(sent%7Creceived)_bytes_total%7Cupstream_cx_(tx%7Crx)_bytes_total"
-	// ZtunnelPort and ZtunnelPath belong to ztunnel, the proxy on machines. Its pods have the labels Ztunnels, in
+	// ZtunnelPort and ZtunnelPath are the address of ztunnel, the proxy on machines. Its pods have the labels Ztunnels, in
 	// RootNamespace.
 	ZtunnelPort = 15020
 	ZtunnelPath = "/metrics"
@@ -32,11 +32,11 @@ const (
 var Ztunnels = map[string]string{"app": "ztunnel"}
 
 // ReportsEvery is the maximum delay with which Istio's proxies in pods report the bytes of an open connection. It is
-// the sum of tcp_reporting_duration, which is 5 s by default, and a second for the report. The counters of Envoy and
-// ztunnel are always up to date.
+// the sum of tcp_reporting_duration, which is 5 s by default, and one second for the report. The counters of Envoy and
+// ztunnel are always current.
 const ReportsEvery = 6 * time.Second
 
-// Nodes maps the names in a proxy's counters to the nodes of a database.
+// Nodes describes the nodes of a database by the names that occur in proxies' counters.
 type Nodes struct {
 	Namespace string
 	// Regions maps the names of workloads and Services to regions.
@@ -47,7 +47,7 @@ type Nodes struct {
 
 // Carried is the traffic between nodes that a proxy has carried since its counters started.
 type Carried struct {
-	// Counters is the kind of counters that the traffic was read from.
+	// Counters is the kind of counters from which the traffic was read.
 	Counters Counters
 	// Links are sorted by the names of their regions.
 	Links []CarriedLink
@@ -56,32 +56,33 @@ type Carried struct {
 // Counters names a kind of proxy counters.
 type Counters string
 
-// The supported counters. Istio's counters name both ends of a connection, but not the port. Envoy's counters name the
-// port.
+// Kinds of counters. Istio's counters name both ends of a connection, but not the port. Envoy's counters name the port.
 const (
 	CountersIstio Counters = "istio_tcp_*_bytes_total"
 	CountersEnvoy Counters = "envoy_cluster_upstream_cx_*_bytes_total"
 )
 
-// CarriedLink is the traffic in one direction. A region is empty if the counters do not state it.
+// CarriedLink is the traffic in one direction of a link. A region is empty if the counters do not state it.
 type CarriedLink struct {
 	From, To string
 	Bytes    int64
 }
 
-// ErrUncounted is returned if a proxy has no counters of the traffic between nodes.
+// ErrUncounted is the error for a proxy without counters of the traffic between nodes.
 var ErrUncounted = errors.New("it has neither " + string(CountersIstio) + " nor " + string(CountersEnvoy) + " of clusters that lead to the ports of nodes")
 
-// longestLine bounds a line of counters. No proxy writes a longer line.
+// longestLine is the maximum length of a line of counters in bytes. No proxy writes a longer line.
 const longestLine = 64 << 10
 
 // ReadCarried reads the counters of a proxy. own is the region of the proxy's pod; it is empty for a proxy on a
 // machine.
 //
-// In Istio's metrics, sent is data that the server of a connection sends and received is data that it receives,
-// whichever end reports. So received flows from source to destination, and sent flows back. Both ends report a
-// connection; ReadCarried uses the report of the source. Without Istio's filter there are only Envoy's counters, for
-// clusters that lead to the nodes' ports. Istio names these clusters outbound|PORT|SUBSET|HOST.
+// In Istio's metrics, "sent" is the data that the server of a connection sends, and "received" the data that the server
+// receives, regardless of which end reports. So received data flows from source to destination, and sent data flows
+// back. Both ends report a connection; ReadCarried uses the report of the source.
+//
+// Without Istio's filter there are only Envoy's counters. ReadCarried uses those of clusters that lead to the nodes'
+// ports. Istio names these clusters outbound|PORT|SUBSET|HOST.
 func ReadCarried(text io.Reader, n *Nodes, own string) (*Carried, error) {
 	istio, envoy := map[[2]string]int64{}, map[[2]string]int64{}
 	hasIstio, hasEnvoy := false, false
@@ -112,7 +113,7 @@ func ReadCarried(text io.Reader, n *Nodes, own string) (*Carried, error) {
 			add = func(l map[string]string, bytes int64) {
 				name := cmp.Or(l["envoy_cluster_name"], l["cluster_name"])
 				peer, ok := n.cluster(name)
-				// Without the region of the proxy, Envoy's counters name only one end of the traffic.
+				// Unless the proxy's region is known, Envoy's counters name only one end of the traffic.
 				if !ok || own == "" {
 					clusters[name] = true
 					return
@@ -124,7 +125,7 @@ func ReadCarried(text io.Reader, n *Nodes, own string) (*Carried, error) {
 				}
 				envoy[[2]string{from, to}] += bytes
 			}
-		// Parse only these lines, because a proxy may publish thousands of others.
+		// Parse only these lines, because a proxy may publish thousands of other lines.
 		default:
 			continue
 		}
@@ -148,7 +149,7 @@ func ReadCarried(text io.Reader, n *Nodes, own string) (*Carried, error) {
 		return nil, err
 	}
 	switch {
-	// Prefer Istio's counters: they name the regions of both ends.
+	// Prefer Istio's counters, because they name the regions of both ends.
 	case hasIstio:
 		return &Carried{CountersIstio, links(istio)}, nil
 	case hasEnvoy:
@@ -161,13 +162,14 @@ func ReadCarried(text io.Reader, n *Nodes, own string) (*Carried, error) {
 	return nil, ErrUncounted
 }
 
-// between returns the regions of the source and destination of a connection between nodes, from the labels of Istio's
-// metrics as reported by the source.
+// between returns the regions of the source and the destination of a connection between nodes, given the labels of
+// Istio's metrics. ok is false unless the source has reported the metrics and both ends are nodes.
 func (n *Nodes) between(l map[string]string) (from, to string, ok bool) {
 	if l["reporter"] != "source" || l["source_workload_namespace"] != n.Namespace {
 		return "", "", false
 	}
-	// A proxy learns the remote workload from the remote proxy. Without a remote proxy, it knows only the Service.
+	// A proxy learns the name of the remote workload from the remote proxy. If there is no remote proxy, it knows only the
+	// Service.
 	where, namespace := l["destination_workload"], l["destination_workload_namespace"]
 	if where == "" || where == "unknown" {
 		where, namespace = l["destination_service_name"], l["destination_service_namespace"]
@@ -179,8 +181,8 @@ func (n *Nodes) between(l map[string]string) (from, to string, ok bool) {
 	return from, to, from != "" && to != ""
 }
 
-// cluster reports whether an Envoy cluster leads to nodes. It returns the nodes' region if the cluster's name contains
-// it.
+// cluster reports whether an Envoy cluster leads to nodes. It also returns the nodes' region if the cluster's name
+// contains it.
 func (n *Nodes) cluster(name string) (region string, ok bool) {
 	parts := strings.Split(strings.TrimRight(name, ";"), "|")
 	if len(parts) != 4 || parts[0] != "outbound" {

@@ -12,8 +12,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy/mesh"
 )
 
-// The files have the formats of Istio's proxies, of ztunnel and of a plain Envoy. The files for Istio's proxies and
-// ztunnel follow Istio's metrics reference; they were not recorded from running proxies.
+// The files have the formats of Istio's proxies, of ztunnel and of a plain Envoy. The files for Istio's proxies and for
+// ztunnel were written according to Istio's metrics reference, not recorded from running proxies.
 func TestReadCarried(t *testing.T) {
 	n := &mesh.Nodes{Namespace: "lab", Regions: map[string]string{"d-us-west-2": "us-west-2", "d-eu-west-1": "eu-west-1"}, Ports: []int32{7000}}
 	for name, tc := range map[string]struct {
@@ -65,7 +65,7 @@ func TestReadCarriedRefuses(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// A node that has had no connections to other nodes has counters, but has carried nothing.
+	// If a node has had no connections to other nodes, its proxy has counters, but has carried nothing.
 	got, err := mesh.ReadCarried(strings.NewReader(`istio_tcp_sent_bytes_total{reporter="destination",source_workload="x"} 5`), n, "us-west-2")
 	if err != nil || len(got.Links) > 0 || got.Counters != mesh.CountersIstio {
 		t.Errorf("%+v, %v", got, err)

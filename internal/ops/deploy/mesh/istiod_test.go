@@ -28,12 +28,12 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy/mesh"
 )
 
-// istiodIP is the address of istiod's Service, in the API server's range for Services. hack/istiod.sh assigns it, and a
-// host name, to the network namespace of the test.
+// istiodIP is the address of istiod's Service, in the API server's range for Services. hack/istiod.sh assigns this
+// address and a host name to the network namespace of the test.
 const istiodIP = "10.0.0.43"
 
-// program returns the path of a program that hack/istiod.sh has built. It skips the test if the environment variable
-// with the path is not set.
+// program returns the path of a program that hack/istiod.sh has built. If the environment variable for the path is not
+// set, it skips the test.
 func program(t *testing.T, variable string) string {
 	t.Helper()
 	path := os.Getenv(variable)
@@ -65,7 +65,7 @@ func start(t *testing.T, folder string, environment []string, name string, argum
 	})
 }
 
-// until repeats is until it returns nil.
+// until calls is repeatedly until it returns nil.
 func until(t *testing.T, what string, is func() error) {
 	t.Helper()
 	deadline := time.Now().Add(2 * time.Minute)
@@ -96,7 +96,7 @@ func get(url string) (string, error) {
 	return string(b), err
 }
 
-// total returns the sum of the values of the lines that start with name and contain holds, and the number of these
+// total returns the sum of the values in the lines that start with name and contain holds, and the number of these
 // lines.
 func total(page, name, holds string) (sum float64, lines int) {
 	for line := range strings.Lines(page) {
@@ -110,7 +110,7 @@ func total(page, name, holds string) (sum float64, lines int) {
 
 // TestIstiod runs a real istiod with a real API server, but without machines. istiod treats Geobench's pods as it would
 // in a cluster: its webhook injects proxies, and its authority signs certificates. A real Envoy under Istio's agent
-// receives the configuration of a node under the chart's policies.
+// receives the configuration of a node, with the chart's policies in effect.
 func TestIstiod(t *testing.T) {
 	istiod, agent, envoy := program(t, "GEOBENCH_ISTIOD"), program(t, "GEOBENCH_PILOT_AGENT"), program(t, "GEOBENCH_ENVOY")
 	module, helm := program(t, "GEOBENCH_ISTIO_MODULE"), program(t, "GEOBENCH_HELM")
@@ -145,8 +145,8 @@ func TestIstiod(t *testing.T) {
 		return string(out)
 	}
 
-	// Install Istio's charts, with istiod's Service at an address of this network namespace. There is no kubelet for its
-	// Deployment, so istiod runs as a process.
+	// Install Istio's charts, with istiod's Service at an address of this network namespace. Without a kubelet, istiod's
+	// Deployment has no pods, so istiod runs as a process.
 	for _, name := range []string{"istio-system", "lab"} {
 		kubectl("", "create", "namespace", name)
 		kubectl("", "create", "serviceaccount", "default", "-n", name)
@@ -163,7 +163,7 @@ func TestIstiod(t *testing.T) {
 	}
 	kubectl(strings.Join(ours, "\n---\n"), "apply", "-f", "-")
 	environment := []string{"POD_NAME=istiod", "POD_NAMESPACE=istio-system", "CLUSTER_ID=Kubernetes", "REVISION=default", "PILOT_CERT_PROVIDER=istiod", "JWT_POLICY=third-party-jwt"}
-	// The same settings are in images/istio/values.yaml.
+	// images/istio/values.yaml contains the same settings.
 	for _, filter := range []string{"METADATA_EXCHANGE", "ALPN_FILTER", "TELEMETRY_LABEL"} {
 		environment = append(environment, "PILOT_ENABLE_"+filter+"=false")
 	}

@@ -1,5 +1,5 @@
-// Package mesh contains Geobench's knowledge of Istio: how pods join a mesh or stay outside, and how to detect which
-// mesh a pod is in. It also contains the requirements of a mesh on connections to the pod. It does no I/O.
+// Package mesh contains Geobench's knowledge of Istio. It covers how pods join a mesh or stay outside, how to detect
+// which mesh a pod is in, and which connections to the pod the mesh requires to be encrypted. It does no I/O.
 package mesh
 
 import (
@@ -17,8 +17,8 @@ import (
 // ProxyContainer is the name of the proxy container that Istio adds to a pod.
 const ProxyContainer = "istio-proxy"
 
-// Labels and annotations of pods that Istio reads or writes: https://istio.io/latest/docs/reference/config/labels/ and
-// .../annotations/.
+// Labels and annotations of pods that Istio reads or writes: see https://istio.io/latest/docs/reference/config/labels/
+// and .../annotations/.
 const (
 	labelInject   = "sidecar.istio.io/inject"
 	labelDataMode = "istio.io/dataplane-mode"
@@ -31,12 +31,12 @@ const (
 )
 
 // Wanted returns the labels and annotations of a pod that should be in a mesh. The mesh exempts the ports in outside.
-// Clients without a mesh, such as the operator, Prometheus and kubelet, call these ports, which use their own TLS or
-// carry nothing secret.
+// Clients outside the mesh, such as the operator, Prometheus and kubelet, call these ports. The ports use their own TLS
+// or serve nothing secret.
 //
 // The proxy is a native sidecar, which starts before the pod's containers and stops after them, so that the pods of
-// Jobs complete. In Istio before 1.27 native sidecars are optional. There, containers are held until the proxy is
-// running.
+// Jobs complete. Before Istio 1.27, native sidecars are optional. With these versions, containers are held back until
+// the proxy is running.
 func Wanted(m v1alpha1.Mesh, outside ...int32) (labels, annotations map[string]string) {
 	switch m {
 	case v1alpha1.MeshNone:
@@ -55,20 +55,21 @@ func Wanted(m v1alpha1.Mesh, outside ...int32) (labels, annotations map[string]s
 	return nil, nil
 }
 
-// Pod describes the mesh as observed at a pod.
+// Pod describes the mesh of a pod, as observed at the pod.
 type Pod struct {
 	// Mode is the kind of mesh, or None. It is never Auto.
 	Mode v1alpha1.Mesh
-	// Version is the tag of the proxy's image, or else the revision of the control plane; empty if unknown.
+	// Version is the tag of the proxy's image or, if there is none, the revision of the control plane; empty if both are
+	// unknown.
 	Version string
-	// Restarts counts the restarts of the pod's proxy. Down is the reason why the proxy is not running, or empty. Both
-	// apply only to proxies in pods.
+	// Restarts is the number of restarts of the pod's proxy. Down is the reason why the proxy is not running; empty if it
+	// is running. Both apply only to proxies in pods.
 	Restarts int32
 	Down     string
 }
 
-// Of returns the mesh of a pod, as shown by the mesh's changes to the pod. Begun must be true for the pod. Of reads the
-// pod's status and annotations; the spec may be omitted.
+// Of returns the mesh of a pod. It recognizes the mesh by the changes that the mesh makes to the pod. Begun must be
+// true for the pod. Of reads only the pod's metadata and status.
 func Of(pod *corev1.Pod) Pod {
 	rev := cmp.Or(pod.Annotations[revision], pod.Labels[revision])
 	containers := slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)
@@ -82,7 +83,7 @@ func Of(pod *corev1.Pod) Pod {
 	}
 	c := &containers[i]
 	p := Pod{Mode: v1alpha1.MeshSidecar, Version: cmp.Or(tag(c.Image), rev), Restarts: c.RestartCount}
-	// A container that waits for its restart has the reason in its last termination.
+	// If a container waits for its restart, its last termination contains the reason.
 	switch t := cmp.Or(c.State.Terminated, c.LastTerminationState.Terminated); {
 	case c.State.Running != nil:
 	case t != nil:
@@ -93,7 +94,7 @@ func Of(pod *corev1.Pod) Pod {
 	return p
 }
 
-// Tells reports whether Of reads the annotation.
+// Tells reports whether Of reads this annotation.
 func Tells(annotation string) bool {
 	return annotation == annotationRedirected || annotation == revision
 }
@@ -113,8 +114,9 @@ func tag(image string) string {
 	return tag
 }
 
-// All applies Of to pods that should be in the same mesh. problem describes the first pod whose mesh differs from
-// wanted, if set, or from the mesh of the first pod.
+// All applies Of to pods that should be in the same mesh. It returns their mesh, and a description of the first pod
+// with a different mesh or proxy version than required. The required mesh is wanted or, if that is empty or Auto, the
+// mesh of the first pod. The required version is that of the first pod.
 func All(wanted v1alpha1.Mesh, pods []*corev1.Pod) (is v1alpha1.MeshStatus, problem string) {
 	for i, pod := range pods {
 		p := Of(pod)

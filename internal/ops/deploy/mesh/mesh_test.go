@@ -77,8 +77,8 @@ func TestAll(t *testing.T) {
 	}
 }
 
-// The rules follow Istio's reference: the closest policy that sets a mode applies, and the oldest of several equally
-// close policies.
+// The rules follow Istio's reference: the most specific policy that sets a mode applies. Of several policies at the
+// same level, the oldest applies.
 func TestMutualTLS(t *testing.T) {
 	labels := map[string]string{"app": "node"}
 	at := func(minute int) time.Time { return time.Date(2026, 1, 1, 0, minute, 0, 0, time.UTC) }

@@ -13,21 +13,22 @@ import (
 // meshConfig.rootNamespace.
 const RootNamespace = "istio-system"
 
-// PeerAuthentication has the relevant fields of an object of that kind (security.istio.io/v1).
+// PeerAuthentication contains the relevant fields of an object of that kind (security.istio.io/v1).
 type PeerAuthentication struct {
 	Namespace string
 	Created   time.Time
 	// Selector selects the pods. An empty selector selects all pods of the namespace, or of the mesh if the namespace is
 	// RootNamespace.
 	Selector map[string]string
-	// Mode is STRICT, PERMISSIVE, DISABLE, UNSET or empty. Ports has the modes of individual ports.
+	// Mode is STRICT, PERMISSIVE, DISABLE, UNSET or empty. Ports contains the modes of individual ports.
 	Mode  string
 	Ports map[string]string
 }
 
 // MutualTLS returns the mode that PeerAuthentications require for connections to a port of a pod with these labels. The
-// closest mode applies, in the order port, pod, namespace, mesh. Of equally close policies the oldest applies. Without
-// any policy, the mode is Permissive. https://istio.io/latest/docs/reference/config/security/peer_authentication/
+// most specific mode applies, in the order port, pod, namespace, mesh. Of several policies at the same level, the
+// oldest applies. Without any policy, the mode is Permissive.
+// https://istio.io/latest/docs/reference/config/security/peer_authentication/
 func MutualTLS(policies []PeerAuthentication, namespace string, labels map[string]string, port int32) v1alpha1.MutualTLS {
 	var ofPod, ofNamespace, ofMesh *PeerAuthentication
 	older := func(at **PeerAuthentication, p *PeerAuthentication) {
@@ -58,7 +59,7 @@ func MutualTLS(policies []PeerAuthentication, namespace string, labels map[strin
 			said = append(said, p.Mode)
 		}
 	}
-	// An empty or UNSET mode inherits from the next level.
+	// If the mode is empty or UNSET, the next level determines the mode.
 	for _, mode := range said {
 		switch strings.ToUpper(mode) {
 		case "STRICT":
@@ -72,7 +73,7 @@ func MutualTLS(policies []PeerAuthentication, namespace string, labels map[strin
 	return v1alpha1.MutualTLSPermissive
 }
 
-// selects reports whether labels contain all entries of the selector.
+// selects reports whether labels include all entries of the selector.
 func selects(selector, labels map[string]string) bool {
 	both := maps.Clone(labels)
 	if both == nil {

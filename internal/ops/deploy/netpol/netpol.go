@@ -1,5 +1,5 @@
 // Package netpol builds the NetworkPolicies of a database. They define which peers can reach its nodes and the workers
-// of its runs, and which peers these can reach.
+// of its runs, and which peers nodes and workers can reach.
 //
 // A database has two policies, one for all nodes and one for the workers of all runs. The policies are created and
 // deleted with the database. Policies are additive: a connection is allowed if any policy that selects the pod allows
@@ -25,56 +25,57 @@ import (
 )
 
 const (
-	// firstOwnPort to lastOwnPort are reserved for Geobench in the pods of programs; the API rejects programs that use
-	// them.
+	// firstOwnPort to lastOwnPort are reserved for Geobench in the pods of programs. The API rejects programs that use
+	// these ports.
 	firstOwnPort = 7001
 	lastOwnPort  = 7009
 	dnsPort      = 53
-	// controlPlane is the port from which Istio's proxies get their certificates and configuration. tunnels is the port
-	// on which proxies on machines communicate for the pods (HBONE), within the pods' network namespaces.
+	// controlPlane is the port from which Istio's proxies get their certificates and configuration. tunnels is the port on
+	// which proxies on machines communicate on behalf of the pods (HBONE), within the pods' network namespaces.
 	controlPlane = 15012
 	tunnels      = 15008
 )
 
-// Database has the facts about a database that its policies depend on.
+// Database contains the facts about a database on which its policies depend.
 type Database struct {
 	// Name is the prefix of the policies' names, <name>-nodes and <name>-workers. These must not exceed 253 characters.
 	Name, Namespace string
 	// Labels are the labels of the policies.
 	Labels map[string]string
 	// Nodes and Workers are the labels of the nodes' pods, and of the workers of all runs on the database. No other pods
-	// of the namespace may have them. They must include app.kubernetes.io/managed-by, because admission
+	// in the namespace may have these labels. The labels must include app.kubernetes.io/managed-by, because admission
 	// (config/admission) rejects policies for other pods.
 	Nodes, Workers map[string]string
-	// Programs are the TCP ports on which programs of any image accept clients; empty for the nodes of a native engine.
+	// Programs are the TCP ports on which programs from any image accept clients. It is empty for the nodes of a native
+	// engine.
 	Programs []int32
-	// Elsewhere is set if the database runs elsewhere and has no nodes here. Endpoints are then its resolved addresses,
-	// restricted to the networks that the administrator permits (Cluster.ExternalCIDRs).
+	// Elsewhere is set if the database runs elsewhere, so that it has no nodes in the cluster. Endpoints are then its
+	// resolved addresses, restricted to the networks that the administrator permits (Cluster.ExternalCIDRs).
 	Elsewhere bool
 	Endpoints []netip.AddrPort
 	// Mesh is the mesh of the pods; empty or None for none.
 	Mesh v1alpha1.Mesh
 }
 
-// Cluster has the facts about the cluster that the policies depend on.
+// Cluster contains the facts about the cluster on which the policies depend.
 type Cluster struct {
-	// OperatorNamespace is the name of the operator's namespace, and Operator has the labels of its pods.
+	// OperatorNamespace is the name of the operator's namespace, and Operator contains the labels of its pods.
 	OperatorNamespace string            `json:"operatorNamespace,omitempty"`
 	Operator          map[string]string `json:"operator"`
-	// MetricsFrom are the peers that may read metrics; empty for all peers.
+	// MetricsFrom are the peers that may read metrics; empty if all peers may.
 	MetricsFrom []networkingv1.NetworkPolicyPeer `json:"metricsFrom,omitempty"`
-	// APIServerPorts are the ports of the API server's endpoints, for example 443 and 6443. APIServerCIDRs are their
-	// addresses; empty for any address.
+	// APIServerPorts are the ports of the API server's endpoints, for example 443 and 6443. APIServerCIDRs are the
+	// endpoints' addresses; empty for any address.
 	APIServerPorts []int32  `json:"apiServerPorts,omitempty"`
 	APIServerCIDRs []string `json:"apiServerCIDRs,omitempty"`
-	// ExternalCIDRs are the networks in which databases may run elsewhere. Policies are additive, so a policy for such a
-	// database opens connections that an administrator may have closed for the namespace. Therefore policies open only
-	// addresses in these networks. If empty, Geobench's policies do not restrict or open the workers' egress to such
-	// databases.
+	// ExternalCIDRs are the networks in which databases may run elsewhere. A policy for such a database may open
+	// connections that an administrator has closed for the namespace, because policies are additive. Therefore policies
+	// open only addresses in these networks. If ExternalCIDRs is empty, Geobench's policies neither restrict nor open the
+	// workers' egress to such databases.
 	ExternalCIDRs []string `json:"externalCIDRs,omitempty"`
 }
 
-// MayBeElsewhere reports whether a database that runs elsewhere may have this address.
+// MayBeElsewhere reports whether the address is allowed for a database that runs elsewhere.
 func (c *Cluster) MayBeElsewhere(address netip.Addr) bool {
 	return slices.ContainsFunc(c.ExternalCIDRs, func(cidr string) bool {
 		prefix, err := netip.ParsePrefix(cidr)
@@ -105,8 +106,8 @@ func nodes(db *Database, c *Cluster) *networkingv1.NetworkPolicy {
 			spec.Ingress, spec.Egress = append(spec.Ingress, ingress(probes, peers)), append(spec.Egress, egress(probes, peers))
 		}
 	} else {
-		// Programs use ports among each other that the manifest need not name, and may need external addresses that are
-		// unknown. So their egress stays open. The probers next to programs send packets to each other.
+		// Programs communicate with each other on ports that the manifest need not name, and may need external addresses that
+		// are unknown. So do not restrict their egress. The probers alongside programs send packets to each other.
 		spec.Ingress = append(spec.Ingress,
 			ingress(slices.Concat(span(corev1.ProtocolTCP, 1, firstOwnPort-1), span(corev1.ProtocolTCP, lastOwnPort+1, 65535),
 				span(corev1.ProtocolUDP, 1, 65535), tcp(ports.Probe)), peers),
@@ -122,7 +123,7 @@ func nodes(db *Database, c *Cluster) *networkingv1.NetworkPolicy {
 	if db.Mesh == v1alpha1.MeshSidecar {
 		// The operator and dashboards compare the proxies' traffic counters with the nodes' own counts.
 		from := slices.Clone(c.MetricsFrom)
-		if len(from) > 0 { // an empty list already admits the operator
+		if len(from) > 0 { // an empty list already includes the operator
 			from = append(from, operator(c))
 		}
 		spec.Ingress = append(spec.Ingress, ingress(tcp(mesh.StatsPort), from...))
@@ -133,7 +134,7 @@ func nodes(db *Database, c *Cluster) *networkingv1.NetworkPolicy {
 func workers(db *Database, c *Cluster) *networkingv1.NetworkPolicy {
 	p := policy(db, "workers", db.Workers)
 	p.Spec.Ingress = []networkingv1.NetworkPolicyIngressRule{administration(c), metrics(c)}
-	// Without an egress policy, only the administrator's policies restrict connections from workers.
+	// With no egress policy, only the administrator's policies restrict connections from workers.
 	if db.Elsewhere && len(c.ExternalCIDRs) == 0 {
 		return p
 	}
@@ -151,7 +152,7 @@ func workers(db *Database, c *Cluster) *networkingv1.NetworkPolicy {
 	case len(db.Programs) > 0:
 		database[0] = egress(tcp(db.Programs...), pods(db.Nodes))
 	}
-	// Workers submit their reports to the API server.
+	// Workers send their reports to the API server.
 	var apiServer []networkingv1.NetworkPolicyPeer
 	for _, cidr := range c.APIServerCIDRs {
 		apiServer = append(apiServer, networkingv1.NetworkPolicyPeer{IPBlock: &networkingv1.IPBlock{CIDR: cidr}})
@@ -161,7 +162,7 @@ func workers(db *Database, c *Cluster) *networkingv1.NetworkPolicy {
 	return p
 }
 
-// meshed returns the egress rules that a pod's proxy needs, so that the pod can reach others.
+// meshed returns the egress rules that a pod's proxy needs, so that the pod can reach the pods in others.
 func meshed(db *Database, others networkingv1.NetworkPolicyPeer) []networkingv1.NetworkPolicyEgressRule {
 	switch db.Mesh {
 	case v1alpha1.MeshSidecar:
@@ -201,7 +202,7 @@ func metrics(c *Cluster) networkingv1.NetworkPolicyIngressRule {
 }
 
 // dns returns the rule for access to name servers. It allows any address, because the labels of name servers differ
-// between clusters, and some use addresses of the machine.
+// between clusters, and some name servers use addresses of the machine.
 func dns() networkingv1.NetworkPolicyEgressRule {
 	return egress(slices.Concat(span(corev1.ProtocolUDP, dnsPort, dnsPort), tcp(dnsPort)))
 }
@@ -219,7 +220,8 @@ func egress(ports []networkingv1.NetworkPolicyPort, to ...networkingv1.NetworkPo
 	return networkingv1.NetworkPolicyEgressRule{Ports: ports, To: to}
 }
 
-// tcp returns single TCP ports by number, because not every plugin supports named ports of destinations.
+// tcp returns rules for single TCP ports. It uses port numbers, because not every plugin supports named ports of
+// destinations.
 func tcp(ports ...int32) (out []networkingv1.NetworkPolicyPort) {
 	for _, port := range ports {
 		out = append(out, span(corev1.ProtocolTCP, port, port)...)

@@ -32,8 +32,9 @@ type port struct {
 
 func (p port) String() string { return fmt.Sprintf("%d/%s", p.number, p.protocol) }
 
-// connects evaluates policies as specified by the API (networking.k8s.io/v1). Both sides must allow a connection. A
-// side that no policy for its direction selects is open. Otherwise a rule of a selecting policy must match.
+// connects evaluates policies as specified by the API (networking.k8s.io/v1). Both sides must allow a connection. If no
+// policy for the direction selects a side, that side allows everything. Otherwise a rule of a policy that selects the
+// side must match.
 func connects(policies []*networkingv1.NetworkPolicy, from, to endpoint, p port) bool {
 	leaves, enters := true, true
 	if own := selecting(policies, from, networkingv1.PolicyTypeEgress); len(own) > 0 {
@@ -115,7 +116,7 @@ func surroundings() *Cluster {
 	return &Cluster{OperatorNamespace: "geobench-system", Operator: operatorLabels, APIServerPorts: []int32{443, 6443}, APIServerCIDRs: []string{"10.96.0.1/32"}}
 }
 
-// everybody has the endpoints of all tables: the pods of two databases in one namespace, a and b. It also has other
+// everybody contains the endpoints of all tables: the pods of two databases in one namespace, a and b, and other
 // endpoints inside and outside the cluster.
 var everybody = map[string]endpoint{
 	"operator":             {"geobench-system", operatorLabels, "10.0.0.1"},
@@ -135,7 +136,7 @@ var everybody = map[string]endpoint{
 	"the Internet":         {"", nil, "192.0.2.1"},
 }
 
-// everyPort has all ports that the tables check.
+// everyPort contains all ports that the tables check.
 var everyPort = func() (out []port) {
 	for _, n := range []int32{22, 53, 443, 5432, 6443, 7000, 7001, 7002, 7003, 7004, 7005, 26257} {
 		out = append(out, port{n, corev1.ProtocolTCP}, port{n, corev1.ProtocolUDP})
@@ -143,7 +144,7 @@ var everyPort = func() (out []port) {
 	return out
 }()
 
-// reach returns the ports of endpoint to that endpoint from can reach; ports without a protocol are TCP.
+// reach returns the ports of endpoint to that endpoint from can reach. Ports without a protocol are TCP ports.
 func reach(policies []*networkingv1.NetworkPolicy, from, to string) string {
 	var open []string
 	for _, p := range everyPort {
@@ -164,8 +165,8 @@ func TestReach(t *testing.T) {
 	const (
 		metrics  = "7001 7003"
 		operator = "7001 7003 7004 7005"
-		// Programs may use any port among each other. On Geobench's TCP ports, they can only read metrics (7001 and 7003) and
-		// measure round trips (7002).
+		// Programs may communicate with each other on any port, except that on Geobench's TCP ports they can only read
+		// metrics (7001 and 7003) and measure round trips (7002).
 		peers = "22 22/UDP 53 53/UDP 443 443/UDP 5432 5432/UDP 6443 6443/UDP 7000 7000/UDP 7001 7001/UDP 7002 7002/UDP 7003 7003/UDP 7004/UDP 7005/UDP 26257 26257/UDP"
 	)
 	type pair struct{ node, worker string }
@@ -182,11 +183,11 @@ func TestReach(t *testing.T) {
 	for title, test := range map[string]struct {
 		database    func(name string) *Database
 		metricsFrom []networkingv1.NetworkPolicyPeer
-		// external are the networks of databases that run elsewhere.
+		// external are the networks in which databases may run elsewhere.
 		external []string
-		// inwards lists the ports of "node of a" and "worker on a" that each endpoint reaches.
+		// inwards lists, by endpoint, the ports of "node of a" and "worker on a" that the endpoint can reach.
 		inwards map[string]pair
-		// outwards lists the ports of other endpoints that "node of a" and "worker on a" reach.
+		// outwards lists, by endpoint, the ports of the endpoint that "node of a" and "worker on a" can reach.
 		outwards map[string]pair
 	}{
 		"native": {
@@ -231,7 +232,7 @@ func TestReach(t *testing.T) {
 				"node of b":            {metrics, metrics},
 				"worker on b":          {"", ""},
 			},
-			// The test cannot know which destinations a program needs, so all are open.
+			// It is unknown which destinations a program needs, so all of them are open.
 			outwards: map[string]pair{
 				"name server":          {"all", dnsPorts},
 				"API server":           {"all", dnsPorts + " 443 6443"},
@@ -273,7 +274,7 @@ func TestReach(t *testing.T) {
 				"pod of the namespace": {"all", dnsPorts},
 			},
 		},
-		// Egress is open, unless another policy restricts it.
+		// Egress is open unless another policy restricts it.
 		"a database that runs elsewhere, of which the administrator has said nothing": {
 			database: elsewhere,
 			outwards: map[string]pair{"name server": {"all", "all"}, "the Internet": {"all", "all"}},
@@ -297,8 +298,8 @@ func TestReach(t *testing.T) {
 	}
 }
 
-// The proxies of a mesh reach each other and their control plane. The ports for one kind of mesh are closed if the
-// database is not in that kind of mesh.
+// The proxies of a mesh can reach each other and their control plane. Ports that only one kind of mesh needs are closed
+// unless the database is in that kind of mesh.
 func TestReachInAMesh(t *testing.T) {
 	for m, want := range map[v1alpha1.Mesh]string{
 		"":                   "",
@@ -383,7 +384,7 @@ func TestNames(t *testing.T) {
 }
 
 // A policy for a database that runs elsewhere opens only networks that the administrator has permitted. It opens
-// nothing else that an administrator's policy closes.
+// nothing else that the administrator's own policies close.
 func TestDefaultDenyStays(t *testing.T) {
 	deny := &networkingv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Name: "deny", Namespace: "lab"},
 		Spec: networkingv1.NetworkPolicySpec{PolicyTypes: []networkingv1.PolicyType{networkingv1.PolicyTypeEgress}}}

@@ -1,5 +1,5 @@
-// Package healthtest evaluates the status of objects in tests as GitOps and CI tools do, with the tools' own
-// evaluators. Flux and Helm use kstatus, Flux's health checks use CEL, Argo CD uses Lua, and Argo Workflows uses label
+// Package healthtest evaluates the status of objects in tests as GitOps and CI tools do, with the evaluators of these
+// tools. Flux and Helm use kstatus, Flux's health checks use CEL, Argo CD uses Lua, and Argo Workflows uses label
 // selectors over JSON paths. The functions also reproduce the steps that each tool takes before and after the
 // evaluation.
 package healthtest
@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// Verdict is a tool's verdict on an object, in the tool's terms, with the message that the tool shows.
+// Verdict is a tool's verdict on an object, in the terms of the tool, with the message that the tool shows.
 type Verdict struct{ Status, Message string }
 
 // KStatus evaluates u as Flux's wait and Helm's waiter would. The status is Current, InProgress, Failed or Terminating.
@@ -32,7 +32,7 @@ func KStatus(u *unstructured.Unstructured) (Verdict, error) {
 
 // ArgoCD evaluates u as Argo CD would with script as its health.lua.
 func ArgoCD(script string, u *unstructured.Unstructured) (Verdict, error) {
-	// Argo CD does not run the script for an object in deletion; it is always Progressing.
+	// Argo CD does not run the script for an object that is being deleted; it always reports Progressing.
 	if u.GetDeletionTimestamp() != nil {
 		return Verdict{"Progressing", "Pending deletion"}, nil
 	}
@@ -51,8 +51,9 @@ func ArgoCD(script string, u *unstructured.Unstructured) (Verdict, error) {
 	return v, nil
 }
 
-// Lua runs a script of Argo CD on an object, the global obj, and returns its result in the types of decoded JSON. It
-// opens the standard libraries that Argo CD opens for scripts in its ConfigMap: basic functions, tables and packages.
+// Lua runs a script of Argo CD with the object as the global obj, and returns the script's result in the types of
+// decoded JSON. It opens the standard libraries that Argo CD opens for scripts in its ConfigMap: basic functions,
+// tables and packages.
 func Lua(script string, u *unstructured.Unstructured) (any, error) {
 	l := lua.NewState(lua.Options{SkipOpenLibs: true})
 	defer l.Close()
@@ -94,7 +95,8 @@ func toLua(l *lua.LState, value any) lua.LValue {
 	return lua.LNil
 }
 
-// fromLua converts a table to a list if it has elements 1 to n, and otherwise to a map. Integers become int64.
+// fromLua converts a Lua value to the types of decoded JSON. A table with elements 1 to n becomes a list, and any other
+// table a map. Integers become int64.
 func fromLua(value lua.LValue) any {
 	switch v := value.(type) {
 	case lua.LBool:
@@ -108,7 +110,7 @@ func fromLua(value lua.LValue) any {
 		}
 		return int64(v)
 	case *lua.LTable:
-		// Lua does not distinguish an empty list from an empty map. Both become a map.
+		// Lua does not distinguish an empty list from an empty map, so convert both to a map.
 		if n := v.Len(); n > 0 {
 			list := make([]any, 0, n)
 			for i := 1; i <= n; i++ {
@@ -123,7 +125,7 @@ func fromLua(value lua.LValue) any {
 	return nil
 }
 
-// Expressions is a health check of Flux. InProgress and Failed may be empty.
+// Expressions are the expressions of a health check in Flux. InProgress and Failed may be empty.
 type Expressions struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -133,8 +135,8 @@ type Expressions struct {
 }
 
 // Flux evaluates u as kustomize-controller would with healthCheckExprs. An object with another observed generation is
-// InProgress, whatever the expressions say. An expression that cannot be evaluated is an error; Flux then keeps
-// waiting.
+// InProgress, regardless of the expressions. Flux returns an error if an expression cannot be evaluated;
+// kustomize-controller would then keep waiting.
 func Flux(e Expressions, u *unstructured.Unstructured) (Verdict, error) {
 	// Flux checks the generation before it evaluates any expression.
 	if observed, ok, err := unstructured.NestedInt64(u.Object, "status", "observedGeneration"); err != nil {
@@ -176,7 +178,8 @@ func Flux(e Expressions, u *unstructured.Unstructured) (Verdict, error) {
 }
 
 // Workflow evaluates u as a resource template of Argo Workflows would. It checks the failure condition first, and
-// returns Running if neither condition holds. Both conditions are label selectors whose keys are paths into the object.
+// returns Running if neither condition is true. Both conditions are label selectors whose keys are paths into the
+// object.
 func Workflow(success, failure string, u *unstructured.Unstructured) (Verdict, error) {
 	text, err := u.MarshalJSON()
 	if err != nil {

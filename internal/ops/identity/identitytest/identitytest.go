@@ -14,8 +14,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/identity"
 )
 
-// Database returns the credentials of a database's pods, and the operator's credentials for these pods, from a new
-// authority.
+// Database creates an authority. It returns the credentials of a database's pods, and the operator's TLS configuration
+// for connections to these pods.
 func Database(t testing.TB) (identity.Folder, *tls.Config) {
 	t.Helper()
 	a, err := identity.NewAuthority(time.Now())
@@ -45,7 +45,7 @@ func Database(t testing.TB) (identity.Folder, *tls.Config) {
 	return identity.Folder(folder), a.Client(operator, identity.ServerName("uid"))
 }
 
-// Stranger returns a TLS configuration with a certificate from another authority. It accepts any server.
+// Stranger returns a TLS configuration with a certificate of a different authority. It accepts any server.
 func Stranger(t testing.TB) *tls.Config {
 	t.Helper()
 	_, c := Database(t)
@@ -53,7 +53,8 @@ func Stranger(t testing.TB) *tls.Config {
 	return c
 }
 
-// Serve serves h until the end of the test, as a pod with the credentials in folder would. It returns the address.
+// Serve serves h until the end of the test, as a pod with the credentials in folder would. It returns the server's
+// address.
 func Serve(t testing.TB, folder identity.Folder, h http.HandlerFunc) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

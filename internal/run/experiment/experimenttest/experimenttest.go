@@ -1,5 +1,4 @@
-// Package experimenttest provides a small experiment and results for it. Tests that expand, play or draw experiments
-// use them.
+// Package experimenttest provides a small experiment with results, for tests that expand, play or draw experiments.
 package experimenttest
 
 import (
@@ -46,12 +45,12 @@ spec:
 // SweepLine is the sweep of Small.
 const SweepLine = "- {path: spec.load.clientsPerRegion, values: [2, 4]}"
 
-// Replaced returns Small with parts replaced. pairs alternates old and new texts.
+// Replaced returns Small with parts replaced. pairs alternates old and new parts.
 func Replaced(t *testing.T, pairs ...string) string {
 	t.Helper()
 	text := Small
 	for i := 0; i < len(pairs); i += 2 {
-		// Fail if a text is missing: the test could otherwise pass although its replacement has no effect.
+		// Fail if the old part is missing: the replacement would have no effect, and the test could still pass.
 		if !strings.Contains(text, pairs[i]) {
 			t.Fatalf("there is no %q to replace", pairs[i])
 		}
@@ -79,11 +78,11 @@ func MustRead(t *testing.T, text string) *experiment.Experiment {
 	return e
 }
 
-// Invented returns results in which run i has the throughput figures[i], cyclically. The run's latency in milliseconds
-// is a thousandth of the throughput.
+// Invented returns results in which run i has the throughput figures[i], cyclically. The latency of a run in
+// milliseconds is a thousandth of its throughput.
 //
-// Each region has a node. The node's counter "batches" and its operations are the throughput times the region's number,
-// counted from 1. Its data is 1,000 bytes times this number.
+// Each region has one node. The node's counter "batches" and its operations are the throughput times the number of the
+// region, counted from 1. Its data is 1,000 bytes times this number.
 func Invented(e *experiment.Experiment, figures ...float64) *experiment.Results {
 	r := experiment.NewResults("")
 	r.Simulated = true
@@ -107,9 +106,9 @@ func Invented(e *experiment.Experiment, figures ...float64) *experiment.Results 
 
 // WithTypes adds two transaction types to all documents.
 //
-// Half of a document's transactions have the type balance. They are spread over all regions, and their latency in
-// milliseconds is a thousandth of the throughput. The same number of transactions has the type amalgamate. They are all
-// in the first region and take three times as long.
+// Half of a document's transactions are of type balance. They are spread over all regions, and their latency in
+// milliseconds is a thousandth of the throughput. The other half are of type amalgamate. These transactions are all in
+// the first region and take three times as long.
 //
 // For every four committed attempts, one attempt is aborted by certification and two are wounded.
 func WithTypes(t *testing.T, e *experiment.Experiment, r *experiment.Results) *experiment.Results {

@@ -1,5 +1,5 @@
 // Package play plays the runs of experiments in this process, in virtual or real time. It stores a result document for
-// each run on disk, so that an interrupted experiment continues from the results on disk.
+// each run on disk, so that an interrupted experiment can be resumed.
 package play
 
 import (
@@ -27,10 +27,10 @@ import (
 type Options struct {
 	// RealTime plays the runs in real time, one after another. Otherwise play simulates them.
 	RealTime bool
-	// Parallel is the maximum number of concurrent simulations; 0 stands for one per CPU. It does not affect results.
+	// Parallel is the maximum number of concurrent simulations; 0 means one per CPU. It does not affect results.
 	Parallel int
-	// Folder has a result document named KEY.json for each run. Play does not repeat a run that has a document in this
-	// folder.
+	// Folder contains a result document named KEY.json for each run. Play does not repeat a run that has a document in
+	// this folder.
 	Folder string
 	// Report, if set, is called when a run starts, when it finishes, and frequently in between. Calls are never
 	// concurrent.
@@ -39,16 +39,16 @@ type Options struct {
 
 // Progress is the progress of all experiments.
 type Progress struct {
-	// Total is the number of runs; with searches, of the runs known so far. Done is the number of finished runs. Of these,
-	// Kept had a result on disk already, and Failed could not run.
+	// Total is the number of runs known so far; searches add runs. Done is the number of finished runs. Of these, Kept
+	// already had a result on disk, and Failed could not run.
 	Total, Done, Kept, Failed int
 	// Label is the label of the run that the event concerns.
 	Label string
 	Event Event
-	// Share is the finished share of the work, from 0 to 1. It includes the progress of unfinished runs. It excludes runs
-	// whose results were already on disk.
+	// Share is the completed fraction of the work, from 0 to 1. It includes the progress of unfinished runs, but not the
+	// runs whose results were already on disk.
 	Share float64
-	// Playing has the unfinished runs, in the order in which they started.
+	// Playing lists the unfinished runs, in the order in which they started.
 	Playing []Playing
 }
 
@@ -72,8 +72,8 @@ type Playing struct {
 // after another, and several searches concurrently. Experiment.With(results) returns an experiment with the runs that
 // its searches created.
 //
-// The error of a run that cannot be played is part of the results. Play returns an error if it cannot use the folder or
-// if ctx is done; the results of runs that finished before remain on disk.
+// If a run cannot be played, its error becomes part of the results. Play returns an error if it cannot use the folder
+// or if ctx is done. The results of runs that have finished by then remain on disk.
 func Play(ctx context.Context, experiments []*experiment.Experiment, o Options) (*experiment.Results, error) {
 	if err := os.MkdirAll(o.Folder, 0o755); err != nil {
 		return nil, fmt.Errorf("the folder of results: %w", err)
@@ -85,7 +85,7 @@ func Play(ctx context.Context, experiments []*experiment.Experiment, o Options) 
 	p := &player{Options: o, build: build, results: experiment.NewResults("")}
 	p.results.Simulated = !o.RealTime
 	for {
-		// A search creates its next probe after the previous one has finished, so repeat until no run lacks a result.
+		// A search creates its next probe after the previous one has finished, so repeat until every run has a result.
 		var runs []*experiment.Run
 		for _, e := range experiments {
 			for _, run := range e.With(p.results).Runs() {
@@ -138,7 +138,7 @@ type player struct {
 	mu       sync.Mutex
 	progress Progress
 	playing  []Playing
-	// work is the total work and done the finished work, in the unit of weight.
+	// work is the total work and done the completed work, both in the unit of weight.
 	work, done int64
 	results    *experiment.Results
 }
@@ -149,14 +149,14 @@ func (p *player) one(ctx context.Context, run *experiment.Run) error {
 		return err
 	}
 	file := filepath.Join(p.Folder, p.key(run)+".json")
-	// If the document is corrupt or belongs to another run, ignore it and play the run again.
+	// If the document is corrupt or belongs to another run, ignore it and play this run.
 	if d, err := result.Read(file); err == nil && d.Name == run.Run.Name {
 		p.tell(run, d, nil, true)
 		return nil
 	}
 	p.begin(run)
 	d, err := p.play(ctx, run)
-	// An interrupted run has no outcome. If its error were stored, the run would count as played.
+	// An interrupted run has no outcome. If its error were stored as the outcome, the run would count as played.
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}

@@ -29,8 +29,8 @@ func play(t *testing.T, e *experiment.Experiment, o Options) *experiment.Results
 	return r
 }
 
-// TestTheSameBytes plays an experiment with one and with two concurrent runs, and checks that documents and reports are
-// identical.
+// TestTheSameBytes plays an experiment once with one run at a time and once with two concurrent runs. It checks that
+// the documents and reports are identical.
 func TestTheSameBytes(t *testing.T) {
 	var reports [][]byte
 	var files []map[string]string
@@ -104,7 +104,7 @@ func TestResume(t *testing.T) {
 	if got := e.Judge(t.Context(), first)[0]; !got.Holds {
 		t.Errorf("the claim over kept results: %+v", got)
 	}
-	// A corrupt document is replaced. If swept values change, the documents of unchanged runs are kept.
+	// A corrupt document is replaced. If swept values change, the documents of all unaffected runs are kept.
 	for name := range before {
 		if err := os.WriteFile(filepath.Join(folder, name), []byte("{"), 0o600); err != nil {
 			t.Fatal(err)
@@ -138,8 +138,8 @@ func TestRealTime(t *testing.T) {
 	}
 }
 
-// searched is an experiment that searches for the peak rate of a small database. Its nodes have 3 thousandths of a CPU,
-// and its p99 must stay below 100 ms.
+// searched is an experiment that searches for the peak rate of a small database. Each node has 3 thousandths of a CPU,
+// and the p99 must stay below 100 ms.
 const searched = `apiVersion: geobench.dev/v1alpha1
 kind: Experiment
 metadata: {name: peak}
@@ -164,7 +164,7 @@ spec:
     - {id: c-1, says: three quarters of the peak are offered, expression: "tput('slog', {'globalPercent': 0, 'peakPercent': 75}) <= 0.8 * offered('slog', {'globalPercent': 0, 'peakPercent': 100})"}
 `
 
-// TestSearchAgainstTheGrid: within its tolerance, a search finds the same peak as a grid of all rates, with at most a
+// TestSearchAgainstTheGrid: within its tolerance, a search finds the same peak as a test of all rates, with at most a
 // fifth of the runs. A second search makes the same probes.
 func TestSearchAgainstTheGrid(t *testing.T) {
 	template := experimenttest.MustRead(t, searched)
@@ -190,7 +190,7 @@ func TestSearchAgainstTheGrid(t *testing.T) {
 			}
 			rate := p.Runs[0].Run.Spec.Load.RatePerSecond
 			if d.Verdict != v1alpha1.VerdictPassed || 100*d.Summary.ThroughputPerSecond < 95*d.Summary.OfferedPerSecond {
-				break // rates above the first miss may meet the objectives by chance
+				break // a rate above the first miss may meet the objectives by chance
 			}
 			highest = rate
 		}
@@ -204,7 +204,8 @@ func TestSearchAgainstTheGrid(t *testing.T) {
 	}
 }
 
-// TestPointsOfASearch: after the search, each point has runs at its share of the peak, and claims can use the points.
+// TestPointsOfASearch: after the search, each point has runs at its share of the peak, and claims can refer to the
+// points.
 func TestPointsOfASearch(t *testing.T) {
 	template := experimenttest.MustRead(t, searched)
 	for _, p := range template.Points {

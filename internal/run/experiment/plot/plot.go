@@ -20,14 +20,15 @@ const (
 	height = 280
 )
 
-// Draw writes plots of an experiment's results into a folder and returns the names of the files.
+// Draw writes plots of an experiment's results into a folder and returns the names of the files. Equal results yield
+// identical files.
 //
 // Each figure has a plot EXPERIMENT-METRIC.svg and .png. EXPERIMENT-METRIC-TYPE shows a single transaction type, and
 // EXPERIMENT-METRIC-in-REGION the clients of a region. EXPERIMENT-reasons shows the reasons of aborted attempts, if
-// there are any. EXPERIMENT-nodes-FIGURE has box plots of a node figure that claims use. EXPERIMENT-timeline shows the
-// throughput over time if runs have faults.
+// there are any. EXPERIMENT-nodes-FIGURE contains box plots of a node figure that claims use. EXPERIMENT-timeline shows
+// the throughput over time if runs have faults.
 //
-// An experiment without swept values has no curves. Equal results yield identical files.
+// An experiment without swept values has no curves.
 func Draw(e *experiment.Experiment, r *experiment.Results, folder string) ([]string, error) {
 	var files []string
 	save := func(name string, drawing *chart.Drawing) error {
@@ -93,13 +94,13 @@ func alone(c *chart.Lines) *chart.Drawing {
 const leastShown = 0.005
 
 // reasons draws a bar for each point, with one color for each abort reason. Points with almost no aborted attempts have
-// no bar; the heading of their system states how many there are.
+// no bar; their number is in the heading of the system.
 func reasons(a *experiment.Reasons) *chart.Drawing {
 	out := &chart.Rows{Title: a.Title, About: a.Unit + " that were aborted, by reason, at each point.", XLabel: a.Unit, Heading: true, Width: width}
 	for i, reason := range a.Reasons {
 		out.Legend = append(out.Legend, chart.Series{Name: reason, Class: i})
 	}
-	// The points of a system are consecutive.
+	// The points of a system are adjacent.
 	for from := 0; from < len(a.Points); {
 		system, to := a.Points[from].System, from
 		var bars []chart.Row
@@ -171,7 +172,7 @@ func curves(c *experiment.Curves) *chart.Lines {
 	for i := range c.Lines {
 		l := &c.Lines[i]
 		nth := lines[l.System]
-		// Count lines without figures as well, so that a line has the same color and dashes in all plots.
+		// Count lines without figures as well, so that each line has the same color and dashes in all plots.
 		lines[l.System]++
 		if len(l.X)+len(l.Infinite) == 0 {
 			continue

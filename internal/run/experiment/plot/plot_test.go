@@ -38,7 +38,7 @@ func TestDrawings(t *testing.T) {
 			}
 			drawings := figures + 2*2 // and two more figures in each of two regions
 			if slices.Equal(tc.figures, []float64{0}) {
-				// Invented results of 0 lack figures by region, bytes on the wire, and cost per transaction.
+				// With invented results of 0, there are no figures by region, no bytes on the wire, and no cost per transaction.
 				drawings = figures - 3
 			}
 			if len(files) != 2*drawings {
@@ -104,7 +104,7 @@ func TestTimeline(t *testing.T) {
 		">cut<", ">kill<", ">near clientsPerRegion=8<", ">far clientsPerRegion=8<", "stroke-dasharray", "(SIMULATED)")
 }
 
-// say checks that SVG files contain the texts, and that the content of each file has the format of its extension.
+// say checks that the SVG files contain the texts, and that the content of each file matches its extension.
 func say(t *testing.T, files []string, texts ...string) {
 	t.Helper()
 	for _, f := range files {
@@ -127,7 +127,7 @@ func say(t *testing.T, files []string, texts ...string) {
 	}
 }
 
-// The drawn line marks the same points as lower bounds as the line of the experiment.
+// A drawn line marks the same points as lower bounds as the line in the experiment's data.
 func TestLinesMarkLowerBounds(t *testing.T) {
 	s := seriesOf(&experiment.Line{X: []float64{1, 2}, Y: []float64{1, 140}, LowerBound: []bool{false, true}}, 0)
 	if !slices.Equal(s.LowerBound, []bool{false, true}) {

@@ -31,7 +31,7 @@ type Tree struct{}
 // RootNode returns a node without children.
 func (*Tree) RootNode() *Node { return &Node{} }
 
-// Point is a place in a file.
+// Point is a position in a file.
 type Point struct{ Row, Column uint32 }
 
 // Node is a node of a tree.

@@ -67,7 +67,8 @@ func StartApart(t testing.TB, members int) []*Member {
 	return start(t, "http", members, true)
 }
 
-// StartTLS starts a single member with a self-signed certificate for 127.0.0.1. caFile has the certificate.
+// StartTLS starts a single member with a self-signed certificate for 127.0.0.1. caFile is the file with the
+// certificate.
 func StartTLS(t testing.TB) (m *Member, caFile string) {
 	t.Helper()
 	certificate, key := postgrestest.Certify(t)
@@ -234,8 +235,8 @@ func (m *Member) Isolate(t testing.TB) {
 	from := fmt.Appendf(nil, "X-Server-From: %x\r\n", own.Header.MemberId)
 	for i, p := range m.proxies {
 		p.Judge(func(sent []byte) postgrestest.Fate {
-			// Members dial each other in both directions: block the member's own proxy, and its connections through all
-			// others.
+			// Members dial each other in both directions. Block all data through the proxy of the member itself, and the
+			// member's data through the other proxies.
 			if i == m.number || bytes.Contains(sent, from) {
 				return postgrestest.Lost
 			}

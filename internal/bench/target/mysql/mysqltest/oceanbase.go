@@ -41,7 +41,8 @@ func StartOceanBase(t testing.TB) *Server {
 			t.Error(err)
 		}
 	})
-	// The server stops when no process has a lock on this file. Its own clients lock the file; here the test does.
+	// The server stops when no process has a lock on this file. Normally the server's own clients hold the lock; here the
+	// test's process holds it.
 	if err := os.Mkdir(filepath.Join(folder, "run"), 0o700); err != nil {
 		t.Fatal(err)
 	}

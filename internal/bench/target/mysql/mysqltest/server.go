@@ -211,7 +211,7 @@ func lastOf(path string) string {
 	return string(text[max(0, len(text)-most):])
 }
 
-// StartTLS starts a server with a self-signed certificate for 127.0.0.1. caFile has the certificate.
+// StartTLS starts a server with a self-signed certificate for 127.0.0.1. caFile is the file with the certificate.
 func StartTLS(t testing.TB) (s *Server, caFile string) {
 	t.Helper()
 	in := install(t)
@@ -363,7 +363,8 @@ func (s *Server) Session(t testing.TB) *sql.Conn {
 	return c
 }
 
-// Hold runs a statement in a transaction that keeps its locks until release is called. release rolls it back.
+// Hold runs a statement in a transaction that keeps its locks until release is called. release rolls back the
+// transaction.
 func (s *Server) Hold(t testing.TB, statement string) (release func()) {
 	t.Helper()
 	db := s.open(Database)

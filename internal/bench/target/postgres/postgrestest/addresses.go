@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// FreeAddresses uses the ports from firstPort on. They are below Linux's range of ephemeral ports. An outgoing
-// connection of another process therefore cannot take a port before the test's server listens on it.
+// firstPort is the first of the ports from which FreeAddresses chooses, and ports is their number. They are below
+// Linux's range of ephemeral ports. An outgoing connection of another process therefore cannot take a port before the
+// test's server listens on it.
 const firstPort, ports = 20_000, 12_000
 
 // FreeAddresses returns n different addresses of the loopback interface on which no process listens.

@@ -173,8 +173,9 @@ func (p *Proxy) answers(b []byte) bool {
 	return answer == nil || answer(b)
 }
 
-// CutOnce cuts the next connection on which a client sends data that contains word. If served is set, it cuts the
-// connection once the server has answered, otherwise before the server receives the data.
+// CutOnce cuts the next connection on which a client sends data that contains word. If served is set, the server
+// receives the data, and the proxy cuts the connection when the server answers. Otherwise the proxy cuts the connection
+// before the server receives the data.
 func (p *Proxy) CutOnce(word string, served bool) {
 	var done atomic.Bool
 	p.Judge(func(sent []byte) Fate {

@@ -175,8 +175,8 @@ func (s *Server) Restart(t testing.TB) {
 	s.ready(t)
 }
 
-// unprivileged returns the credential with which the server runs, and makes this user the owner of folder. The server
-// refuses to run as root. A nil credential means the user who runs the test.
+// unprivileged returns the credential with which the server runs, and makes the user of this credential the owner of
+// folder. The server refuses to run as root. A nil credential means the user who runs the test.
 func unprivileged(t testing.TB, folder string) *syscall.Credential {
 	t.Helper()
 	if os.Getuid() != 0 {
