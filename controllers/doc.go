@@ -4,7 +4,7 @@
 // shared code is in packages next to them. Imports between these packages go in one direction, which a test enforces.
 //
 // All controllers have the same structure. Reconcile reads the object from the API server, because the cache may be
-// stale; only a run in the queue of a database is read from the cache. Reconcile then creates a scope for the object
+// stale. Only a run in the queue of a database is read from the cache. Reconcile then creates a scope for the object
 // and calls small steps that change the object in memory. At the end, one patch with an optimistic lock writes the
 // status.
 //

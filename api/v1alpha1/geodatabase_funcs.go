@@ -44,8 +44,8 @@ func (s *GeoDatabaseSpec) Talked() bool {
 	return s.Pods != nil && s.Pods.Client != nil || role != nil && role.Client.SecretRef != nil
 }
 
-// LeaderRegion returns the region of the group's initial leader: Leader if it is set, else Home if Home has a replica,
-// else the first region of Replicas. It returns "" if the group has no replicas.
+// LeaderRegion returns the region of the group's initial leader. This is Leader if it is set, else Home if Home has a
+// replica, else the first region of Replicas. LeaderRegion returns "" if the group has no replicas.
 func (g *ReplicaGroup) LeaderRegion() string {
 	if g.Leader != "" {
 		return g.Leader

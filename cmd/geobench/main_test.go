@@ -133,8 +133,8 @@ func TestMistakesOnTheCommandLine(t *testing.T) {
 	}
 }
 
-// A load curve in a manifest changes the measured load: the arrivals of an open loop, or the number of active clients
-// of a closed loop.
+// A load curve in a manifest changes the measured load: the arrivals of an open loop, or the active clients of a closed
+// loop.
 func TestLoadOverTime(t *testing.T) {
 	const curve = ", warmup: 1s, duration: 4s, curve: {shape: Steps, stepsPercent: [20, 100]}}"
 	for name, tc := range map[string]struct {

@@ -161,8 +161,8 @@ func expect(t *testing.T, r *Runner, key Key, want int, state State, failure err
 	}
 }
 
-// A namespace with many jobs does not block other namespaces: shares are granted to the namespaces in turn, and each
-// uses at most its part of the budget.
+// A namespace with many jobs does not block other namespaces. Shares are granted to the namespaces in turn, and each
+// namespace uses at most its part of the budget.
 func TestTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, b := NewRunner(), NewSharedBudget(2, 1)

@@ -169,8 +169,8 @@ func (i *Incarnation) lossDelay() time.Duration {
 	return min(d, lossBackoffMax)
 }
 
-// lossesAt returns the number of consecutive losses to record in the successor of this incarnation, if it is replaced
-// at time now because it has lost its state.
+// lossesAt returns the number of consecutive losses to record in the successor of this incarnation. The successor
+// replaces this incarnation at time now because of a loss of state.
 func (i *Incarnation) lossesAt(now time.Time) int {
 	if now.Sub(i.born) > lossForgiven {
 		return 0

@@ -134,7 +134,7 @@ func (s *scope) podHashes(role string) (hashes []string) {
 	return hashes
 }
 
-// buildStep returns the Job of a step. Its pod has the labels of a worker of its region, so that the pod is part of the
+// buildStep returns the Job of a step. The pod has the labels of a worker of its region. It is therefore part of the
 // emulated network and may access the database.
 func (s *scope) buildStep(step *v1alpha1.InitStep) *batchv1.Job {
 	db := s.db

@@ -253,7 +253,7 @@ func OwnResources(r corev1.ResourceRequirements) corev1.ResourceRequirements {
 }
 
 // GoRuntime returns the environment variables that set the number of processors and the memory limit of a Geobench
-// program, so that neither depends on the machine. The number of processors is the user's CPU limit or request, rounded
+// program. Neither then depends on the machine. The number of processors is the user's CPU limit or request, rounded
 // up, and one by default. With more processors, nodes that share a machine would need more CPU for the same work. The
 // garbage collector works harder when the program approaches its memory limit.
 func GoRuntime(r corev1.ResourceRequirements) []corev1.EnvVar {

@@ -76,7 +76,7 @@ func NewPlan(ctx context.Context, reader, live client.Reader, abilities check.Ab
 		Nodes:      nodeAddresses(db),
 		Client:     deploy.ClientOf(db, &topology),
 	}
-	// Settings that affect only the pods, and not the engine, are also part of the hash: if such a setting changes, all
+	// Settings that affect only the pods, and not the engine, are also part of the hash. If such a setting changes, all
 	// pods must be replaced together.
 	parts := []any{&p.Database, db.Spec.Regions, db.Spec.Placement, db.Spec.Resources, image}
 	if len(db.Spec.Roles) > 0 {

@@ -237,8 +237,8 @@ func (s *schedule) unneeded() []*v1alpha1.GeoDatabase {
 	return out
 }
 
-// due returns the points to start now: the next point of each existing idle database, then the first points of further
-// databases, up to the concurrency limit.
+// due returns the points to start now. These are the next points of existing idle databases and, up to the concurrency
+// limit, the first points of further databases.
 func (s *schedule) due() []*point {
 	if s.suspended {
 		return nil

@@ -12,8 +12,8 @@ type Refusal struct{ Reason, Message string }
 
 func (r *Refusal) Error() string { return r.Reason + ": " + r.Message }
 
-// Refuse returns a refusal. reason is one word, as in a condition, and the message is a sentence that says what would
-// be right.
+// Refuse returns a refusal. reason is one word, as in a condition. The message is a sentence that states the problem
+// and a valid alternative.
 func Refuse(reason, format string, args ...any) *Refusal {
 	return &Refusal{reason, fmt.Sprintf(format, args...)}
 }

@@ -103,8 +103,8 @@ func (s *scope) mayDelete(obj client.Object, everything bool) bool {
 	return everything || obj.GetLabels()[kube.LabelRole] != kube.RoleResult
 }
 
-// cleanupPending sets the condition CleanupFailed if an object still exists after cleanupPatience. what describes the
-// object in the message.
+// cleanupPending sets the condition CleanupFailed if an object still exists after cleanupPatience. The message
+// describes the object by the text in what.
 func (s *scope) cleanupPending(what string) {
 	since := s.run.Status.CompletionTime
 	if s.run.DeletionTimestamp != nil {

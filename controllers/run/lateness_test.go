@@ -12,9 +12,9 @@ import (
 	"github.com/geobench/geobench/internal/base/late"
 )
 
-// standsStill returns the lateness record of a process that is on time in a window of ten seconds, except for one stall
-// that starts at from and lasts for still. from is relative to the start of measuring, and zero is the value of the
-// process's clock at that start.
+// standsStill returns the lateness record of a process in a window of ten seconds. The process is on time, except for
+// one stall that starts at from and lasts for still. from is relative to the start of measuring, and zero is the value
+// of the process's clock at that start.
 func standsStill(zero, from, still time.Duration) *late.Record {
 	start := zero - 5*time.Second
 	r := late.NewRecorder(func() time.Duration { return start }, func() time.Duration { return 0 })

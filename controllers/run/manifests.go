@@ -154,7 +154,7 @@ func (s *scope) rewritten(ctx context.Context, m *manifests) (changed, written [
 }
 
 // noteEdits sets the condition ManifestsUnchanged. Edits of the database and its network do not affect a run, because
-// its nodes still use the manifests from its start. An edited ConfigMap that pods mount ends the run: the mounted files
+// its nodes still use the manifests from its start. An edited ConfigMap that pods mount ends the run. The mounted files
 // change in all pods, and it is unknown which programs have read them again.
 func (s *scope) noteEdits(ctx context.Context, m *manifests) error {
 	edited, configMaps, err := s.edited(ctx, m)

@@ -104,8 +104,8 @@ func (s *scope) beganInMesh(ctx context.Context) (*meshNote, error) {
 	return n, nil
 }
 
-// proxyLost ends the run if a proxy of the run's mesh has exited, because the exit has broken connections and no fault
-// of the manifest declares this.
+// proxyLost ends the run if a proxy of the run's mesh has exited. The exit has broken connections, and no fault of the
+// manifest declares this.
 func (s *scope) proxyLost(ctx context.Context) error {
 	began, err := s.beganInMesh(ctx)
 	if err != nil || len(began.Proxies) == 0 {

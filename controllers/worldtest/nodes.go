@@ -59,12 +59,12 @@ type FakeNode struct {
 	Periods, Throttled int64
 	// Ahead is the time by which the node's clock is ahead of the operator's clock.
 	Ahead time.Duration
-	// Zero is the time at which the node's monotonic clock was 0. agenda is the last received agenda, and told the time of
-	// its receipt on the node's clock. taken is the number of executed steps of the agenda.
+	// Zero is the time at which the node's monotonic clock was 0. The field agenda is the last received agenda, and taken
+	// is the number of its executed steps.
 	Zero   time.Time
 	agenda admin.Agenda
 	taken  int
-	told   time.Duration
+	told   time.Duration // the node's clock when the agenda was received
 	// Late is the delay of each step. If Idle is set, the node executes no steps.
 	Late time.Duration
 	Idle bool

@@ -93,8 +93,8 @@ type ClusterParts struct {
 	StepEnds map[string]StepEnd
 	// JobsRun is the number of worker pods of each Job.
 	JobsRun map[string]int
-	// Mesh is the version of the simulated Istio, which injects its proxy into each new pod that does not opt out; empty
-	// if there is no mesh.
+	// Mesh is the version of the simulated Istio, or empty if there is no mesh. Istio injects its proxy into each new pod
+	// that does not opt out.
 	Mesh string
 	// Ambient puts new pods that do not opt out into an ambient mesh.
 	Ambient bool

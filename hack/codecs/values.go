@@ -32,7 +32,7 @@ var simple = map[string]struct {
 	"txn.Outcome":      {"&%s", "Outcome", least{named: []string{"codec.MinOutcome"}}},
 }
 
-// numbers are the number types: the limit of those that have one without a tag.
+// numbers maps number types to their limits. A type with an empty limit needs the tag max.
 var numbers = map[string]string{
 	"uint64": "none", "uint32": "math.MaxUint32", "uint16": "math.MaxUint16", "int": "", "int64": "", "int32": "",
 	"geo.NodeID": "math.MaxUint16", "geo.Region": "math.MaxUint16", "time.Duration": "",

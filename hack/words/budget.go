@@ -83,7 +83,7 @@ func (b budget) over(allowed budget) (problems []problem) {
 	return problems
 }
 
-// slack returns how far the number of findings may fall below the budget before check fails, so that a small change
+// slack returns how far the number of findings may fall below the budget before check fails. A small change therefore
 // need not change the budget file. The value is small, so that rewritten text does not make room for many new findings.
 func slack(allowed int) int { return max(5, allowed/100) }
 

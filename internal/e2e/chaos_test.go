@@ -104,7 +104,7 @@ func (c *cluster) inspector(t *testing.T) func(uid types.UID) *traces {
 				out.Stressors = append(out.Stressors, s)
 			}
 		}
-		// Follow the chains from the built-in chains, because Chaos Mesh leaves chains behind that packets no longer reach.
+		// Follow the chains from the built-in chains, because Chaos Mesh does not remove chains that packets no longer reach.
 		var walk func(chain string)
 		walk = func(chain string) {
 			for _, rule := range chains[chain] {

@@ -371,8 +371,8 @@ func TestWrongManifestsDeployNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// beside maps each kind of wrong object to the kinds of valid objects that it refers to. A wrong database needs a
-	// profile, and a wrong run needs a profile and a database.
+	// The kinds of valid objects that each kind of wrong object refers to. A wrong database needs a profile, and a wrong
+	// run needs a profile and a database.
 	beside := map[string][]string{"NetworkProfile": nil, "GeoDatabase": {"NetworkProfile"}, "BenchmarkRun": {"NetworkProfile", "GeoDatabase"}}
 	places := map[string]*cluster{}
 	for kind, others := range beside {

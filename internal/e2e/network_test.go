@@ -447,7 +447,7 @@ func TestPartitionCutsAndHeals(t *testing.T) {
 	for _, step := range []struct {
 		what string
 		do   func()
-		// ab is set if packets from a must reach b, and ba if packets from b must reach a. asks is set if a client in a must
+		// ab is set if packets from a must reach b, and ba if packets from b must reach a. If asks is set, a client in a must
 		// get answers from the server in b.
 		ab, ba, asks bool
 	}{

@@ -72,7 +72,7 @@ type Finding struct {
 
 // Word summarizes the finding. BROKEN means that a play violated the promised level, and allowed that the anomaly was
 // seen. Never overlapped means that no play could have shown the anomaly. In all other cases the anomaly was possible
-// but not seen: the word is prevented if the promised level rules the anomaly out, and not seen if it does not.
+// but not seen. The word is then prevented if the promised level rules the anomaly out, and not seen if it does not.
 func (f *Finding) Word() string {
 	switch {
 	case f.Broken > 0:

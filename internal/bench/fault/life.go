@@ -178,7 +178,7 @@ type Timeline struct {
 	// Start is the start of measuring, for drivers in real time.
 	Start time.Time
 	// Begin is the start of the run, counted from the start of measuring. Logs may contain earlier entries, which belong
-	// to other runs. Begin is -Forever if logs contain no other runs.
+	// to other runs. The value is -Forever if logs contain no other runs.
 	Begin time.Duration
 	// Poll is the retry interval of an unfinished step. Patience is the time after which a fault is given up.
 	Poll, Patience time.Duration

@@ -86,8 +86,7 @@ func (m mask) leaving() [2]mask {
 	return [2]mask{start: m & rw, commit: m&^rw | maskOf()}
 }
 
-// lands returns the target of an edge with dependency d from node from to the node w of the graph: the start or the
-// commit of w.
+// lands returns the target of an edge with dependency d from node from to node w: the start or the commit of w.
 func lands(from, w uint32, d Dependency) uint32 {
 	switch d {
 	case RW, PredicateRW:

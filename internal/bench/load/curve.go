@@ -126,9 +126,9 @@ func (c *Curve) start(slice int) time.Duration {
 	return time.Duration(math.Ceil(float64(slice) * float64(c.duration) / float64(len(c.levels))))
 }
 
-// Shares returns the shares that a load with a curve adds to those of the workload: one for each part of the measured
-// time. Each is the part's share of the transactions that are due (open loop), or of the active clients' time (closed
-// loop). Shares returns nil if the load has no curve.
+// Shares returns the shares that a load with a curve adds to the shares of the workload: one for each part of the
+// measured time. Each is the part's share of the transactions that are due (open loop), or of the active clients' time
+// (closed loop). Shares returns nil if the load has no curve.
 func Shares(l *v1alpha1.Load) (out []workload.Share) {
 	c := NewCurve(l)
 	if c == nil {

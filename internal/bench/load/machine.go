@@ -8,7 +8,7 @@
 // delaying requests (coordinated omission; G. Tene, "How NOT to Measure Latency", 2013). Service time is measured from
 // the time of sending.
 //
-// A transaction may be retried if its last attempt certainly had no effect (spec.load.retry). To the database, each
+// A transaction may be retried (spec.load.retry) if its last attempt certainly had no effect. To the database, each
 // attempt is a separate transaction with a separate ID. To the client, all attempts are one transaction, which counts
 // once, with the outcome of its last attempt. Its latency starts with the first attempt, and its timeout covers all
 // attempts and pauses. No attempt starts after the timeout, or after the window has closed.
@@ -530,7 +530,7 @@ func (m *Machine) end(i int32, o *txn.Outcome, now time.Duration) {
 	}
 }
 
-// heard records an answer of the database, which ends the silence before the answer.
+// heard records an answer of the database and the silence before the answer.
 func (m *Machine) heard(now time.Duration) {
 	if m.recorder != nil {
 		m.silence(min(now, m.to))

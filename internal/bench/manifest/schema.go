@@ -113,8 +113,8 @@ func (s *kindSchema) admit(u map[string]any) check.Problems {
 		celErrs, _ := s.rules.Validate(context.Background(), nil, s.structural, u, nil, celconfig.RuntimeCELCostBudget)
 		errs = append(errs, celErrs...)
 	}
-	// For a value that must be an integer or a string and is neither, the OpenAPI validator reports three errors: one with
-	// both types, one with one of the types, and one without a path.
+	// If a value must be an integer or a string and is neither, the OpenAPI validator reports three errors. One error
+	// names both types, one names one of the types, and one has no path.
 	either := map[string]bool{}
 	for _, e := range errs {
 		either[e.Field] = either[e.Field] || strings.Contains(e.Detail, integerOrString)

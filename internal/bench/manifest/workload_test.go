@@ -9,8 +9,8 @@ import (
 	"github.com/geobench/geobench/internal/bench/manifest"
 )
 
-// TestWorkloadsBeyondTheAPIAreRefused checks that a node applies the bounds of the API when it receives a request to
-// load a data set, whoever sends the request.
+// TestWorkloadsBeyondTheAPIAreRefused checks that a node applies the bounds of the API to each request to load a data
+// set, regardless of the sender.
 func TestWorkloadsBeyondTheAPIAreRefused(t *testing.T) {
 	topology := &geo.Topology{Regions: []string{"eu", "us"}, Partitions: 1, Replicas: 1}
 	for name, tc := range map[string]struct{ spec, says string }{

@@ -618,8 +618,8 @@ func wentBack(before, after *admin.Status) bool {
 }
 
 // countedFrom returns the baseline to subtract from the counters in s; b is the earlier status of the node. After a
-// restart from a journal, a process replays the messages of its predecessor and counts them again, so the message
-// counters keep the baseline from b. The process does not replay client requests, so the request counters get the
+// restart from a journal, a process replays the messages of its predecessor and counts them again. The message counters
+// therefore keep the baseline from b. The process does not replay client requests, so the request counters get the
 // baseline 0. A stopped process reports no links, and all of its counters get the baseline 0.
 func countedFrom(b, s *admin.Status, restarted bool) *admin.Status {
 	if b == nil || b.Process != s.Process || restarted && len(s.Links) == 0 {

@@ -63,8 +63,9 @@ type Difference struct {
 	B v1alpha1.Quantile `json:"b"`
 	// ChangePPM is (B - A) / A in parts per million. It is nil if only A is 0, or if A or B is only a bound.
 	ChangePPM *int64 `json:"changePPM"`
-	// LowPPM and HighPPM bound the change: the confidence interval of the shift that corresponds to the Mann-Whitney test
-	// (Hodges and Lehmann, 1963), with a level of at least 1 - alpha. They are nil if there are too few repetitions.
+	// LowPPM and HighPPM bound a confidence interval of the change, with a level of at least 1 - alpha. It is the
+	// interval of the shift that corresponds to the Mann-Whitney test (Hodges and Lehmann, 1963). Both are nil if there
+	// are too few repetitions.
 	LowPPM  *int64 `json:"lowPPM,omitempty"`
 	HighPPM *int64 `json:"highPPM,omitempty"`
 	// PPPM is the p-value of the Mann-Whitney U test, in parts per million; nil if there is only one repetition.

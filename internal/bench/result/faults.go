@@ -56,9 +56,9 @@ type Availability struct {
 	// second from the start of a fault that was immediately over.
 	NormalPerSecond int64 `json:"normalPerSecond"`
 	FaultPerSecond  int64 `json:"faultPerSecond"`
-	// MendingPerSecond is the throughput while the database recovers. The period starts with the removal of the fault. It
-	// ends when the lost resources (such as the rows of a lost node) are available again, or when the next fault starts.
-	// MendingPerSecond is nil if the period is shorter than a second.
+	// MendingPerSecond is the throughput while the database recovers. The recovery starts with the removal of the fault.
+	// It lasts until the lost resources (such as the rows of a lost node) are available again, or until the next fault
+	// starts. MendingPerSecond is nil if this period is shorter than a second.
 	MendingPerSecond *int64 `json:"mendingPerSecond,omitempty"`
 	// RPPM is R in parts per million. It is negative if the throughput more than doubled.
 	RPPM int64 `json:"rPPM"`
@@ -73,9 +73,9 @@ type Availability struct {
 	DetectMicroseconds *int64 `json:"detectMicroseconds,omitempty"`
 	// RecoverMicroseconds is the time from ToMicroseconds (FromMicroseconds, for a lasting fault) until clients observed
 	// 95% again without a relapse soon after. Throughput is compared over intervals of a second, or longer at a low
-	// throughput. A relapse is an interval, started within the next three interval lengths, below three quarters of the
-	// normal throughput by more than three standard deviations of a Poisson count. RecoverMicroseconds is nil if there was
-	// no recovery before the next fault or the end of measuring.
+	// throughput. A relapse is an interval that starts within the next three interval lengths and is below three quarters
+	// of the normal throughput. The shortfall must exceed three standard deviations of a Poisson count.
+	// RecoverMicroseconds is nil if there was no recovery before the next fault or the end of measuring.
 	RecoverMicroseconds *int64 `json:"recoverMicroseconds,omitempty"`
 	// OutageMicroseconds is the longest time without a commit, from FromMicroseconds to the next fault or the end of
 	// measuring.

@@ -23,9 +23,9 @@ const Estimator = "product-limit"
 // never sent, has an unknown outcome, or took longer than a histogram covers. If such transactions were omitted, a
 // database would look faster the fewer transactions it answers. A transaction that is in flight when its window closes
 // is right-censored at its waiting time. Percentiles are product-limit estimates (E. L. Kaplan and P. Meier,
-// "Nonparametric Estimation from Incomplete Observations", 1958), so transactions that became due shortly before the
-// end of a window do not bias them. A percentile that falls among unobserved transactions is a lower bound: the longest
-// time that any transaction took or waited.
+// "Nonparametric Estimation from Incomplete Observations", 1958). Transactions that became due shortly before the end
+// of a window therefore do not bias them. A percentile that falls among unobserved transactions is a lower bound: the
+// longest time that any transaction took or waited.
 //
 // The estimate assumes that latencies do not depend on the time at which transactions are due. If the backlog of an
 // open loop grew, the assumption fails. All percentiles are then lower bounds, with transactions in flight counted at

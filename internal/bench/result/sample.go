@@ -176,8 +176,8 @@ func (s *sample) bounded() bool {
 	return slices.ContainsFunc(slices.Concat(s.a, s.b), v1alpha1.Quantile.IsBound)
 }
 
-// ordered reports whether the order of the two medians is known. The true value behind a lower bound may be any larger
-// value.
+// ordered reports whether the order of the two medians is known. If a median is a lower bound, its true value may be
+// any larger value.
 func (s *sample) ordered() bool {
 	switch {
 	case s.A.IsBound() && s.B.IsBound():

@@ -48,7 +48,7 @@ func commonSilences(a, b []Silence) (common []Silence) {
 		if end-at >= hungFloor {
 			common = append(common, Silence{at, end - at})
 		}
-		// Keep the silence that ends later, because it may overlap the next silence of the other list.
+		// Keep the silence with the later end, because it may overlap the next silence of the other list.
 		if a[0].end() < b[0].end() {
 			a = a[1:]
 		} else {

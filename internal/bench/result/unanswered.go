@@ -15,8 +15,8 @@ const unansweredLimitPPM = 10_000
 
 // permittedPPM returns the share of a region's transactions that may go unanswered, in parts per million. It is the
 // limit of an objective on the region's unknownPPM, else of an objective on all regions, else the default. The limit
-// for all regions together applies to each region as well, because a single region without answers may not raise the
-// overall share above the limit.
+// for all regions together applies to each region as well. Otherwise a single region without answers could go
+// unnoticed, because the overall share might stay within the limit.
 func permittedPPM(objectives []v1alpha1.Objective, region string) int64 {
 	permitted, own := int64(unansweredLimitPPM), false
 	for _, o := range objectives {
@@ -270,9 +270,9 @@ const (
 // the time before it, both in microseconds.
 //
 // The number of transactions in flight must have grown significantly, and by more than 3% of the due transactions. In
-// addition, the warm-up must have been long enough for a steady state, or this number must exceed the number that
-// Little's law predicts from the mean latency of the committed transactions. With a growing backlog, the product-limit
-// estimate is invalid: later transactions take longer and are censored earlier.
+// addition, one of two conditions must hold. Either the warm-up was long enough for a steady state, or more
+// transactions are in flight than Little's law predicts from the mean commit latency. With a growing backlog, the
+// product-limit estimate is invalid: later transactions take longer and are censored earlier.
 func (f *figures) grows(measured, warmup int64) bool {
 	unfinished := float64(f.Unfinished)
 	if measured <= 0 || !f.moreInFlight() {

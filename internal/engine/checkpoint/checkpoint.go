@@ -207,7 +207,7 @@ func (s *saver) covers(at unsafe.Pointer, t reflect.Type, n int, p span) {
 // to the part would lead to a separate copy. Slices of plain data may share memory unless a pointer leads into that
 // memory.
 func (s *saver) overlap() {
-	// Of spans with the same start, the longest comes first, so that an enclosing span always precedes the spans inside
+	// Among spans with the same start, the longest is first, so that an enclosing span always precedes the spans inside
 	// it.
 	slices.SortFunc(s.spans, func(a, b span) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(b.to, a.to)) })
 	var widest, widestOther span // the span with the highest end so far: of all spans, and of the spans that are not plain

@@ -152,8 +152,9 @@ func write(t testing.TB, m *machine) []byte {
 	return b[5:]
 }
 
-// A machine that was read has the same values as the original machine. Objects that were separate are separate, objects
-// that were shared are shared, and objects of World are those of World. The objects that New has wired are still wired.
+// A machine that was read has the same values as the original machine. Separate objects are still separate, shared
+// objects are still shared, and objects of the environment are not copied. The objects that New has wired are still
+// wired.
 func TestRoundTrip(t *testing.T) {
 	was := used()
 	b := write(t, was)

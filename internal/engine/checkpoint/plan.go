@@ -21,7 +21,7 @@ type plan struct {
 	empty bool
 	// save writes the value at address at. fresh is the address of its counterpart in a fresh replica; nil for data.
 	save func(s *saver, at, fresh unsafe.Pointer)
-	// load reads a value over the existing value at address at. If wired is set, the existing value is that of a fresh
+	// load reads a value over the existing value at address at. If wired is set, the existing value belongs to a fresh
 	// replica. Otherwise it is a zero value.
 	load func(l *loader, at unsafe.Pointer, wired bool)
 }

@@ -64,8 +64,8 @@ func TestPlantedPointers(t *testing.T) {
 	}
 }
 
-// plant writes a replica together with a pointer into one of its slices of plain data, for each of these slices, and
-// checks that every write fails. It adds the paths of the slices to tried.
+// plant visits every slice of plain data in a replica. It writes the replica together with a pointer into the slice,
+// checks that the write fails, and adds the path of the slice to tried.
 func plant(t *testing.T, e *protocol.Engine, c protocol.Config, r protocol.Replica, tried map[string]bool) {
 	t.Helper()
 	w := checkpoint.NewWorld(e, &c)

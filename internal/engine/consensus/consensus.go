@@ -3,8 +3,8 @@
 // requires.
 //
 // A Group is a member of a replicated log. Its owner passes messages of kind Kind and timers of kind Config.TimerKind
-// to the group. It receives each committed entry once, in log order, through Config.Apply. The package differs from
-// plain use of RawNode as follows.
+// to the group. The owner receives each committed entry once, in log order, through Config.Apply. The package differs
+// from plain use of RawNode as follows.
 //
 // Time. Raft draws its election timeouts from crypto/rand and counts ticks. Here the group manages elections: it draws
 // timeouts from Env.Rand, and a member that has received nothing from a leader within its timeout calls Campaign. Only
@@ -30,13 +30,13 @@
 // a heartbeat grants no vote, not even a pre-vote, before Config.Election has passed, so no other leader is elected
 // earlier. A leader that grants a vote itself no longer leads.
 //
-// The leader and the member measure time on their own clocks, from the sending and from the arrival of the heartbeat. A
-// lease is shorter than Election by a margin. It is valid as long as the durations on the two clocks differ by less
-// than the margin, whatever time the clocks show.
+// The leader counts from the sending of the heartbeat, on its own clock. The member counts from the arrival of the
+// heartbeat, on the member's clock. A lease is shorter than Election by a margin. Leases are therefore safe as long as
+// the two clocks measure durations that differ by less than the margin. The clocks may show different times.
 //
-// Links may stall for longer than a lease lasts, so that it cannot be renewed in time. A leader can still determine
-// that it led at some instant (read index, thesis section 6.4). A majority must acknowledge a heartbeat that it sent
-// after that instant. That takes a round trip, but needs no clock.
+// A link may stall for longer than a lease lasts, so that the leader cannot renew the lease in time. The leader can
+// still determine that it led at some instant (read index, thesis section 6.4). A majority must acknowledge a heartbeat
+// that the leader sent after that instant. This takes a round trip, but needs no clock.
 package consensus
 
 import (
@@ -63,8 +63,8 @@ const (
 	DefaultKeep      = 10_000
 )
 
-// enoughElection is the election timeout beyond which timeouts do not double. A connection that has lost a packet twice
-// in a row resumes after 0.6 s.
+// enoughElection bounds the doubling of election timeouts: a timeout of this length or longer is not doubled. A
+// connection that has lost a packet twice in a row resumes after 0.6 s.
 const enoughElection = 2 * time.Second
 
 // Config describes a member.
@@ -118,7 +118,7 @@ type Config struct {
 type Group struct {
 	c         Config
 	node      *raft.RawNode `checkpoint:"-"` // nil in a group with a single member, which needs no agreement
-	written   written       // node, in the form for checkpoints
+	written   written       // saves and loads node in checkpoints
 	storage   *storage
 	leader    geo.NodeID
 	hasLeader bool
@@ -131,7 +131,7 @@ type Group struct {
 	heard     time.Duration // time of the last message from the leader
 	// longest silence of the leader since the election timer was set, excluding the current silence
 	gap       time.Duration
-	promised  bool // a leader has sent a message, so heard prevents this member from voting
+	promised  bool // a leader has sent a message, so this member may not vote until Election after heard
 	fruitless bool // this member has campaigned and received nothing from a leader since
 	doublings uint // number of doublings of the election timeout
 	beating   bool // the heartbeat timer is pending
@@ -141,7 +141,7 @@ type Group struct {
 	// acknowledged holds, by member, the sending time of the latest heartbeat of this leader that the member has
 	// acknowledged.
 	acknowledged map[uint64]time.Duration
-	leased       time.Duration // this leader is the only leader before this time
+	leased       time.Duration // this leader is certainly the only leader until this time
 	// beaten is the latest sending time of all heartbeats of this member. confirmed is the latest sending time of a
 	// heartbeat of this term that a majority has acknowledged.
 	beaten, confirmed time.Duration
@@ -288,12 +288,12 @@ func (g *Group) Current() bool { return g.leading && (g.node == nil || g.newest 
 // Leased reports whether this member certainly is the only leader: see Config.Lease.
 func (g *Group) Leased() bool { return g.leading && (g.node == nil || g.c.Env.Now() < g.leased) }
 
-// Mark returns a mark of the present instant, for LedSince.
+// Mark returns a value that stands for the present instant, as an argument of LedSince.
 func (g *Group) Mark() time.Duration { return g.beaten }
 
 // LedSince reports whether this leader knows that, at some instant after mark, no leader of a later term had committed
-// anything. If so, a majority has acknowledged a heartbeat that was sent after mark. The result does not depend on
-// clocks, and does not mean that this member still leads. Config.Lease must be set.
+// anything. The leader knows this if a majority has acknowledged a heartbeat that was sent after mark. The result does
+// not depend on clocks, and does not mean that this member still leads. Config.Lease must be set.
 func (g *Group) LedSince(mark time.Duration) bool {
 	return g.leading && (g.node == nil || g.confirmed > mark)
 }
@@ -369,7 +369,7 @@ func (g *Group) Receive(from geo.NodeID, m *Message) {
 		} else {
 			g.c.Env.Mark(oldLeader)
 		}
-		// Raft may only see a complete snapshot, so pieces stop here.
+		// Pass only complete snapshots to Raft: pieces stop here.
 		if msg.GetType() == raftpb.MsgSnap && !g.assemble(&msg) {
 			return
 		}
@@ -391,8 +391,8 @@ func (g *Group) Receive(from geo.NodeID, m *Message) {
 		}
 	case raftpb.MsgAppResp:
 		// Logs start at index 1, so an answer with index 0 acknowledges nothing. It only reports the current term to a leader
-		// of an earlier term. The leader of the current term would mistake it for the acknowledgement of an empty log, and
-		// send a snapshot.
+		// of an earlier term. The leader of the current term would mistake the answer for the acknowledgement of an empty
+		// log, and send a snapshot.
 		if msg.GetIndex() == 0 && !msg.GetReject() && msg.GetTerm() <= g.node.BasicStatus().GetTerm() {
 			g.c.Env.Mark(oldTermAnswered)
 			return
@@ -436,7 +436,7 @@ func (g *Group) renew(m *raftpb.Message) {
 		}
 	}
 	slices.Sort(others)
-	// In ascending order, this is the latest time that len(voters)/2 other voters have acknowledged.
+	// others is in ascending order, so len(voters)/2 other voters have acknowledged this time or a later time.
 	if base := others[len(others)-len(voters)/2]; base > never {
 		g.leased = max(g.leased, base+g.c.Lease)
 		g.confirmed = max(g.confirmed, base)
@@ -495,7 +495,7 @@ func (g *Group) Fire(t protocol.Timer) {
 }
 
 func (g *Group) campaign() {
-	// Campaign fails only while a membership change is committed and not applied, and drain leaves no such state.
+	// Campaign fails only while a committed membership change is not applied. drain has applied all committed entries.
 	_ = g.node.Campaign()
 }
 
@@ -526,7 +526,7 @@ func (g *Group) beat() {
 	}
 }
 
-// drain processes everything that Raft has ready: it stores, sends and applies.
+// drain handles everything that Raft reports as ready: it stores entries, sends messages and applies committed entries.
 func (g *Group) drain() {
 	if g.node == nil || g.draining {
 		return // the caller is a callback of the drain in progress, which continues the loop
@@ -604,7 +604,7 @@ func (g *Group) send(msgs []*raftpb.Message) (finished, failed []uint64) {
 			continue
 		case snapshot:
 			finished = append(finished, m.GetTo())
-		// The acknowledgement returns the sending time, from which the lease counts.
+		// The acknowledgement echoes the sending time, from which the lease counts.
 		case m.GetType() == raftpb.MsgHeartbeat && g.c.Lease > 0:
 			now := g.c.Env.Now()
 			g.beaten = max(g.beaten, now)

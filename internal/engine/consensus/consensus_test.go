@@ -48,7 +48,7 @@ func newCluster(n, keep int, seed uint64) *cluster {
 	return newClusterWith(n, seed, consensus.Config{Keep: keep})
 }
 
-// newClusterWith returns a cluster with the given configuration, in addition to its members and callbacks.
+// newClusterWith returns a cluster like newCluster. It sets the members and callbacks of the given configuration.
 func newClusterWith(n int, seed uint64, config consensus.Config) *cluster {
 	delays := make([][]float64, n)
 	for i := range delays {
@@ -457,8 +457,8 @@ func leases(n int, seed uint64, jump time.Duration) (double int, held float64) {
 	return double, float64(some) / steps
 }
 
-// If LedSince returns true for a mark, the leader was not deposed at the marked instant. Every leader of a later term
-// started after the mark. Clock jumps of any size make no difference. A heartbeat from before the mark would prove
+// If LedSince returns true for a mark, the leader had not been deposed at the marked instant. Every leader of a later
+// term started after the mark. Clock jumps of any size make no difference. A heartbeat from before the mark would prove
 // nothing.
 func TestLedSince(t *testing.T) {
 	type marked struct {
@@ -530,7 +530,7 @@ func TestLeases(t *testing.T) {
 }
 
 // A lease counts from the sending of the heartbeat that a majority has acknowledged, regardless of how long the
-// acknowledgements took. The other members count from its arrival.
+// acknowledgements took. The other members count from the arrival of the heartbeat.
 func TestLeaseCountsFromSending(t *testing.T) {
 	const lease = 750 * time.Millisecond
 	c := newClusterOver([][]float64{{0, 20, 20}, {400, 0, 20}, {400, 20, 0}}, 1, consensus.Config{Lease: lease})

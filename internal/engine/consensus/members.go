@@ -13,8 +13,8 @@ import (
 )
 
 // A node that has lost its state rejoins as another member (Ongaro's thesis, section 4). The leader changes one member
-// at a time, which is safe because the majorities before and after the change intersect. It does this only after it has
-// committed an entry in its term (Ongaro, raft-dev, 2015):
+// at a time, which is safe because the majorities before and after the change intersect. The leader proposes a change
+// only after it has committed an entry in its term (Ongaro, raft-dev, 2015):
 //
 //  1. The leader removes the old incarnation. The old incarnation never answers again, so the remaining members must
 //     form a majority to commit its removal. Otherwise nothing changes.
@@ -61,7 +61,8 @@ func (m *membership) ids() []uint64       { return slices.Concat(m.conf.GetVoter
 func (m *membership) votes() bool         { return slices.Contains(m.conf.GetVoters(), m.self) }
 func (m *membership) gone(id uint64) bool { return incarnationOf(id) < m.incarnations[nodeOf(id)] }
 
-// knows reports whether messages to a member reach it: the node's link leads to that incarnation.
+// knows reports whether id is the latest known incarnation of its node. Messages to the node reach only that
+// incarnation.
 func (m *membership) knows(id uint64) bool { return incarnationOf(id) == m.incarnations[nodeOf(id)] }
 
 // between reports whether a message is for this member, and from a member that has not been replaced. A message for an
@@ -104,7 +105,7 @@ func (g *Group) FullyReplicated() bool {
 	return len(g.conf.GetVoters()) == len(g.c.Members) && len(g.conf.GetLearners()) == 0
 }
 
-// mend proposes the next membership change that completes the group, if this member leads it.
+// mend proposes the next membership change that completes the group, if this member leads the group.
 func (g *Group) mend() {
 	// The previous change must be applied first. If changes overlapped, their majorities might not intersect.
 	for g.node != nil && !g.mended && g.Current() && g.applied >= g.changing {
@@ -146,8 +147,8 @@ func (g *Group) next() *raftpb.ConfChange {
 }
 
 // votersReached reports whether all voters have all entries up to an index. The log of a new incarnation starts with
-// its snapshot. If the new incarnation led, a voter without earlier entries would get a snapshot, too, which must not
-// happen with lossy snapshots.
+// its snapshot. If a new incarnation became the leader, it could send only a snapshot to a voter without earlier
+// entries. With lossy snapshots, that must not happen.
 func (g *Group) votersReached(index uint64) bool {
 	reached := true
 	g.node.WithProgress(func(id uint64, _ raft.ProgressType, p tracker.Progress) {

@@ -16,8 +16,8 @@ func (c *cluster) lose(n int, d time.Duration) {
 	c.At(c.Now()+d, func() { c.Replace(geo.NodeID(n)) })
 }
 
-// whole advances the time until all living members report that the group is complete, and reports whether they do
-// within the given time.
+// whole advances the time until all members are alive and report that the group is complete. It returns false if this
+// takes longer than the given time.
 func (c *cluster) whole(within time.Duration) bool {
 	for until := c.Now() + within; c.Now() < until; c.wait(10 * time.Millisecond) {
 		whole := true
@@ -135,8 +135,8 @@ func TestMajorityWithoutTheNewOne(t *testing.T) {
 	c.check(t, 1, 0, 1, 2)
 }
 
-// The leader is lost as well, at any time while it adds a new incarnation. Two of five members are no majority. The
-// next leader continues the change.
+// The leader is lost, too, at each of several times while it adds a new incarnation. The three remaining members of
+// five are a majority, and the next leader continues the change.
 func TestLeaderLostInTheMiddle(t *testing.T) {
 	for step := range 20 {
 		c := newClusterWith(5, uint64(step), consensus.Config{ChunkBytes: 40, ChunkEvery: 20 * time.Millisecond})

@@ -67,7 +67,7 @@ func (g *Group) chunkLater() {
 // sendChunks sends the next piece of each snapshot.
 func (g *Group) sendChunks() {
 	g.chunking = false
-	// abandon changes g.transfers.
+	// Iterate over a copy, because abandon changes g.transfers.
 	for _, t := range slices.Clone(g.transfers) {
 		switch {
 		// A finished transfer stays in the list: wanted keeps the log after the snapshot's index until the member has
@@ -176,7 +176,7 @@ func (g *Group) wanted() int64 {
 	g.node.WithProgress(func(id uint64, _ raft.ProgressType, p tracker.Progress) { match[id] = p.Match })
 	least := int64(math.MaxInt64)
 	g.transfers = slices.DeleteFunc(g.transfers, func(t *transfer) bool {
-		// The member has installed the snapshot and confirmed its index, so it no longer depends on this entry of the list.
+		// The member has installed the snapshot and confirmed its index, so the transfer no longer holds the log back.
 		if t.Done() && match[t.to] >= t.index() {
 			return true
 		}
@@ -186,8 +186,8 @@ func (g *Group) wanted() int64 {
 	return least
 }
 
-// compact truncates the log once the entries applied since the last truncation reach a tenth of the kept entries, by
-// number or size.
+// compact truncates the log once the entries applied since the last truncation reach a tenth of Keep or, in bytes, of
+// KeepBytes.
 func (g *Group) compact() {
 	keep := int64(g.c.Keep)
 	switch {
@@ -203,7 +203,7 @@ func (g *Group) compact() {
 	}
 	// A member that receives a snapshot needs the entries after it, or it would need another snapshot.
 	if cut = min(cut, g.wanted()); cut > 1 {
-		// The error is ErrCompacted: there is nothing to truncate.
+		// The only possible error is ErrCompacted, which means that there is nothing to truncate.
 		_ = g.storage.Compact(uint64(cut))
 	}
 }

@@ -49,7 +49,7 @@ func TestLeaseOfTheDeposed(t *testing.T) {
 }
 
 // A member that has acknowledged a heartbeat grants no vote and no pre-vote before an election timeout has passed. This
-// applies even if it no longer knows a leader, because the leader relies on it.
+// applies even if the member no longer knows a leader, because the leader may still rely on its lease.
 func TestNoVoteUnderALease(t *testing.T) {
 	for _, kind := range []raftpb.MessageType{raftpb.MsgPreVote, raftpb.MsgVote} {
 		for after, want := range map[time.Duration]bool{DefaultElection - 1: false, DefaultElection: true} {
@@ -78,8 +78,8 @@ func TestAcknowledgedInAnotherTerm(t *testing.T) {
 	}
 }
 
-// A member accepts a message only if the sending node is the sender named in the message, and not from a lost
-// incarnation.
+// A member accepts a message only if the message names the sending node as its sender, and only from an incarnation
+// that is not lost.
 func TestDeafToStrangers(t *testing.T) {
 	for name, tc := range map[string]struct {
 		from        geo.NodeID
@@ -154,7 +154,7 @@ func TestAnswersToPieces(t *testing.T) {
 		m := message(raftpb.MsgSnapStatus, tc.term)
 		m.From, m.Index, m.Context = new(raftID(tc.from, 0)), new(tc.index), binary.LittleEndian.AppendUint64(nil, 8)
 		g.arrived(m)
-		// Up to 8 times the limit may be in flight, so a limit of one byte makes acknowledgements visible.
+		// Ready allows up to 8 parts in flight. With parts of one byte, it returns true only if the acknowledgement counted.
 		if acknowledged := tr.Ready(1); acknowledged != tc.want {
 			t.Errorf("an answer %s: acknowledged %t, want %t", name, acknowledged, tc.want)
 		}

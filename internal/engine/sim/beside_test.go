@@ -12,15 +12,15 @@ import (
 	"github.com/geobench/geobench/internal/engine/sim"
 )
 
-// thinker offloads two pieces of work at its start, with 30 and 20 steps. In the meantime, it counts the requests that
-// it receives every 10 ms.
+// thinker offloads two pieces of work at its start, with 30 and 20 steps. In the meantime, a timer fires every 10 ms,
+// six times in total.
 type thinker struct {
 	c       protocol.Config
 	counted int
 	seen    *[]thought
 }
 
-// thought is the completion of piece arg of the work. If arg is 0, it is a count.
+// thought records the completion of piece arg of the work. If arg is 0, it records that the 10 ms timer fired.
 type thought struct {
 	at  time.Duration
 	arg uint64

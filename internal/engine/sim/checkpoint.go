@@ -26,8 +26,8 @@ type written struct {
 	links   map[*path]sending
 }
 
-// sending is the state of a path at its sender: the number of sent messages, and the messages that are not synced in
-// the receiver's log.
+// sending is the state of a path at its sender: sent is the number of sent messages. unlogged contains the messages
+// that are not synced in the receiver's log.
 type sending struct {
 	sent     uint64
 	unlogged []unloggedMessage

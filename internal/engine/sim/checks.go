@@ -19,7 +19,7 @@ var (
 	neverBack = invariant.New("store.never-back", "a row never returns to an earlier version")
 )
 
-// checks is the state of the simulation's invariant checks of nodes and their rows.
+// checks is the simulation's state for checking the invariants of its nodes and their rows.
 type checks struct {
 	*invariant.Checker
 	aborted map[txn.ID]bool
@@ -108,7 +108,7 @@ func (k *checks) checkRows(n *node) {
 	}
 }
 
-// answered checks an outcome that leaves a node.
+// answered records an abort that leaves a node, and checks that no copy has a version of the aborted transaction.
 func (k *checks) answered(n *node, o *txn.Outcome) {
 	if o.Status != txn.Aborted || k.Broken() != nil {
 		return

@@ -57,7 +57,7 @@ type durable struct {
 	orphans map[txn.ID]bool
 
 	replaying bool
-	clock     time.Duration // time of the replayed input by the node's clock
+	clock     time.Duration // time of the replayed input on the node's clock
 	moment    time.Duration // time of the replayed input on the simulation's clock
 	armed     []armedTimer  // timers set and not fired in the replay
 }
@@ -240,7 +240,7 @@ func (s *Sim) carry(p *path, m unloggedMessage) {
 // replay recreates the replica and replays its log to the end.
 func (n *node) replay() {
 	s := n.s
-	// Keep the messages that were not logged: compare checks that the replay produces exactly these messages.
+	// Keep the messages that were not logged: compare checks that the replay produces them again.
 	before := map[*path]queue.Queue[unloggedMessage]{}
 	for _, p := range s.all {
 		if p.from == n.id {

@@ -9,9 +9,9 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// figureEvents is the number of events between two readings of metrics. Each reading covers one node, and nodes
-// alternate. Reading some twenty metrics takes about as long as an event, and a scenario has hundreds of thousands of
-// events.
+// figureEvents is the number of events between two readings of metrics. Each reading covers a single node, and the
+// nodes take turns. Reading some twenty metrics takes about as long as an event, and a scenario has hundreds of
+// thousands of events.
 const figureEvents = 32
 
 // readOutcome reports an abort whose reason the engine does not declare.

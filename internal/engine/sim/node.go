@@ -25,7 +25,7 @@ type core struct {
 	head, tail int32 // first and last item of the queue, linked by next; head is -1 if the queue is empty
 	queued     int
 	out        []output // outputs of the current step, sent at its end
-	logged     int      // number of inputs in the node's log when the current step started, including the input of that step
+	logged     int      // number of inputs in the node's log when the current step started, including the step's input
 }
 
 // idleCore is a core with an empty queue.
@@ -70,7 +70,7 @@ type node struct {
 	figures *protocol.FigureWatch // checks the replica's readings; nil until the first reading
 	store   store.Store
 	rng     *rand.Rand
-	pcg     *rand.PCG // the generator behind rng
+	pcg     *rand.PCG // the generator of rng
 	buggify *buggify.Node
 	offset  time.Duration // offset of the node's clock from the simulation's clock
 	least   time.Duration // lower bound of the node's clock, set whenever the clock is changed

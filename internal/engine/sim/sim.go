@@ -54,7 +54,8 @@ type Config struct {
 	Durable bool
 	// Shrink is the value of protocol.Config.Shrink.
 	Shrink uint8
-	// CheckCodec is set if every message is encoded and decoded in transit. The simulation panics if that fails.
+	// CheckCodec is set if every message is encoded and decoded in transit. The simulation panics if Size is wrong or
+	// decoding fails.
 	CheckCodec bool
 	// Buggify, if not nil, decides when replicas take rare actions.
 	Buggify *buggify.Plan
@@ -613,7 +614,7 @@ func (s *Sim) datagram(it item) {
 	}
 }
 
-// probe sends a ping between every pair of regions. The nodes of a region alternate.
+// probe sends a ping between every pair of regions. The nodes of a region take turns.
 func (s *Sim) probe() {
 	regions := len(s.c.Topology.Regions)
 	for a := range regions {

@@ -1,4 +1,4 @@
-// Package timers stores the timers of a state machine in real time. The state machine is a replica, or the clients of a
+// Package timers stores the timers of a state machine that a driver runs in real time: a replica, or the clients of a
 // worker.
 package timers
 

@@ -89,7 +89,7 @@ func TestProgramHasFlagsOfItsOwn(t *testing.T) {
 	}
 }
 
-// If a run is interrupted, the program exits with the exit code of an interrupt rather than that of a failure.
+// If a run is interrupted, its exit code reports an interrupt rather than a failure.
 func TestProgramIsInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

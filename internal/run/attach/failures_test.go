@@ -213,7 +213,7 @@ func failing(t *testing.T, p *plan.Plan, s sqltarget.Server, fail func(losePatie
 	return f
 }
 
-// mustBe fails the test unless the run has this verdict and, unless reason is empty, this reason. Clients must also
+// mustBe fails the test unless the run has this verdict and, if reason is not empty, this reason. Clients must also
 // have received errors.
 func (f failed) mustBe(t *testing.T, verdict v1alpha1.Verdict, reason string) {
 	t.Helper()

@@ -103,8 +103,8 @@ func TestIsolationOfMariaDB(t *testing.T) {
 	s.AwaitNoSessions(t)
 }
 
-// If a user has no privilege to see the server's locks, the test of isolation returns an error and drops all objects
-// that it has created.
+// If a user may not see the server's locks, the test of isolation returns an error and drops all objects that it has
+// created.
 func TestIsolationNeedsPrivilege(t *testing.T) {
 	s := mysqltest.Start(t)
 	s.Query(t, "mysql", "create user few@'%' identified by 'few-rights'", "grant all on "+mysqltest.Database+".* to few@'%'")

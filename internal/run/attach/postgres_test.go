@@ -193,8 +193,8 @@ func await(t *testing.T, what string, condition func() bool) {
 	}
 }
 
-// An error in a GeoDatabase that only the server can detect is reported like any other error, with the object, the
-// field, the value and a correction.
+// An error in a GeoDatabase that only the server can detect is reported like any other error: with the object, field,
+// value and a correction.
 func TestWrongExternalDatabases(t *testing.T) {
 	s := postgrestest.Start(t)
 	good := own{address: s.Address, isolation: "Serializable", workload: "{smallbank: {customers: 100}}", load: load, verify: "[Invariants]"}

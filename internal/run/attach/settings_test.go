@@ -59,7 +59,7 @@ func TestSettingsOfPostgreSQL(t *testing.T) {
 	if v := server.Settings["synchronous_commit"]; v.Value != "on" || v.Source == "" || server.Started == nil || server.Configured == nil || server.Settings["fsync"].Value == "" || server.Settings["shared_buffers"].Value == "" {
 		t.Errorf("the result has %+v", server)
 	}
-	// The order matters: the first reload also reports that shared_buffers is waiting for a restart, because the file and
+	// The order matters. The first reload also reports that shared_buffers is waiting for a restart, because the file and
 	// the command line of the server differ. The message of a run in which this happens mentions nothing else.
 	for _, tt := range []struct {
 		name string

@@ -7,8 +7,7 @@ import (
 	"github.com/geobench/geobench/internal/run/experiment/experimenttest"
 )
 
-// A claim is rejected if it uses an abort reason that neither the engine nor the workload can give, because the share
-// would always be 0.
+// A claim is rejected if neither the engine nor the workload can give its abort reason. The share would always be 0.
 func TestAbortReasonsAreChecked(t *testing.T) {
 	ask := func(reason string) string { return claimed(t, "max(abortedFor('"+reason+"', 'near')) < 1.0") }
 	for _, reason := range []string{"stale-footprint", "no-customer", "procedure-error"} {

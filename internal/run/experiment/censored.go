@@ -22,7 +22,7 @@ import (
 type view struct {
 	order order
 	// around is a latency in microseconds. If it is not 0, the substitutes are close to this latency, but not below their
-	// bounds. If it is 0, each substitute depends only on its bound.
+	// bounds. If it is 0, the substitutes are derived from their bounds.
 	around int64
 }
 
@@ -44,7 +44,7 @@ var (
 	sinking  = view{order: sinkingOrder}
 )
 
-// mostCritical is the maximum number of latencies that views derives from an expression (see view.around).
+// mostCritical is the maximum number of latencies around which views evaluates an expression (see view.around).
 const mostCritical = 24
 
 // views returns the views in which an expression is evaluated, in addition to infinite. The answer may change at each

@@ -246,8 +246,8 @@ func (b *board) checkLiterals(compiled *cel.Ast) (wrong error) {
 	return wrong
 }
 
-// CallCost implements interpreter.ActualCostEstimator. The cost of Geobench's functions is that of visiting all points
-// and all elements of their list arguments.
+// CallCost implements interpreter.ActualCostEstimator. Geobench's functions visit all points and all elements of their
+// list arguments, which determines their cost.
 func (b *board) CallCost(name, _ string, args []ref.Val, _ ref.Val) *uint64 {
 	if functionNamed(name) == nil {
 		return nil // use CEL's estimate
@@ -524,8 +524,8 @@ func (b *board) one(q query) (float64, error) {
 	return all[0], nil
 }
 
-// notOne returns the end of an error message for a function that requires a single point: the fixed parameters, and the
-// number of points that match.
+// notOne returns the end of an error message for a function that requires a single point. It states the fixed
+// parameters and the number of matching points.
 func (b *board) notOne(at any, points int) string {
 	if at == nil {
 		return fmt.Sprintf(" is %d points, not one", points)

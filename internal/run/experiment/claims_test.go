@@ -11,7 +11,7 @@ import (
 )
 
 func TestClaims(t *testing.T) {
-	// With 2 and 4 clients, near has a throughput of 1000 and 2000 transactions/s, and far of 500 and 2500.
+	// With 2 and 4 clients, near has a throughput of 1000 and 2000 transactions/s, and far has 500 and 2500.
 	figures := []float64{1000, 2000, 500, 2500}
 	tests := map[string]struct {
 		expression, measured, answer, shows string

@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestReasonsAreKnown checks that each reason of a verdict is in exactly one of two lists: the reasons that
-// spec.allowInvalid can name, and the reasons that never count. A new reason must thus be added to one of them.
+// TestReasonsAreKnown checks that each reason of a verdict is in exactly one of two lists: allowable or never. A new
+// reason must thus be added to one of them.
 func TestReasonsAreKnown(t *testing.T) {
 	files, err := filepath.Glob("../../bench/result/*.go")
 	if err != nil {

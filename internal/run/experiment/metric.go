@@ -517,8 +517,9 @@ func abortedFor(reason string) *metric {
 	}}
 }
 
-// shareNamed returns a metric for a share (in percent) or a mean of the mix: the realised value from the results, or
-// the configured value from the manifest. The metric is NaN if the workload does not count this share.
+// shareNamed returns a metric for a share (in percent) or a mean of the mix. Its value is either the realised value
+// from the results or the configured value from the manifest. The metric is NaN if the workload does not count this
+// share.
 func shareNamed(name, of string, configured bool) *metric {
 	title := "realised "
 	if configured {

@@ -371,8 +371,8 @@ func ReadReport(path string) (*Report, error) {
 	return out, nil
 }
 
-// Err returns nil if all claims hold, all runs were possible and gave correct answers, all Invalid runs are allowed,
-// and all searches found a peak. Otherwise the error states the number of violations of each kind.
+// Err returns nil if all claims hold, all runs gave correct answers, all Invalid runs are allowed, and all searches
+// found a peak. Otherwise the error states the number of violations of each kind.
 func (out *Report) Err() error {
 	var parts []string
 	var differ, unknown int

@@ -340,9 +340,9 @@ func share(peak int64, percent int32) int64 {
 	return max(1, int64(math.Round(float64(peak)*float64(percent)/100)))
 }
 
-// Advance returns the experiment after the given outcomes of runs: with the state of its searches, and with the runs of
-// all points whose rate is known. ended returns the outcome of a run and whether the run has finished, or an error if
-// the run was not possible.
+// Advance returns the experiment after the given outcomes of runs. The returned experiment has the state of its
+// searches, and the runs of all points whose rate is known. ended returns the outcome of a run and whether the run has
+// finished. It returns an error if the run was not possible.
 func (e *Experiment) Advance(ended func(*Run) (Ended, bool, error)) *Experiment {
 	if len(e.Searches) == 0 {
 		return e

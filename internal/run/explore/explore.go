@@ -223,9 +223,9 @@ type execution struct {
 	answers   map[txn.ID]answer
 	// verdict is the result of the history check; nil if the history was not checked.
 	verdict *history.Verdict
-	// pending is the number of transactions pending at nodes when the run ended: everything was complete, or patience had
-	// ended. It is stored at that time because the number may grow again: an idle group may elect a leader, which has
-	// pending work until it knows the state of all members.
+	// pending is the number of transactions pending at nodes when everything was complete or patience had ended. It is
+	// stored at that time because the number may grow again. An idle group may elect a leader, which has pending work
+	// until it knows the state of all members.
 	pending int
 	// injector injects the faults of the timeline; nil without a timeline.
 	injector *simulated.Injector
@@ -408,7 +408,7 @@ func (e *execution) unfinished() int {
 }
 
 // lags reports whether a node lags permanently in a scenario with small thresholds (wide.shrink). With the usual
-// thresholds, no scenario is long enough for this. A node that lags nevertheless then counts as a failure, because it
+// thresholds, no scenario is long enough for this. If a node lags nevertheless, the scenario fails, because the node
 // never completes its pending work.
 func (e *execution) lags(n geo.NodeID) bool { return e.wide.shrink > 0 && e.sim.Node(n).Lags }
 

@@ -166,8 +166,8 @@ func TestQuietCopiesAreEqual(t *testing.T) {
 }
 
 // In these scenarios of Janus, a region is lost when only some nodes know its decisions. A coordinator may be silent
-// for 8 s before another node takes over. The node that takes over an instance sends the decision to all other nodes.
-// These therefore need not take over the instance one after another.
+// for 8 s before another node takes over. The node that takes over an instance sends the decision to all other nodes,
+// which then need not take over the instance one after another.
 func TestRecoveryTakesOneTurn(t *testing.T) {
 	for _, seed := range []uint64{16923, 18293} {
 		r := Run(Config{Engine: janus.Engine, Seed: seed})

@@ -32,7 +32,7 @@ func (v inventive) Readings(dst []protocol.Reading) []protocol.Reading {
 }
 
 // A decreasing counter and an undeclared reading are different kinds of problems. Every scenario of these engines shows
-// its problem, and can be shrunk like scenarios with other problems.
+// the engine's problem, and can be shrunk like scenarios with other problems.
 func TestMisreportedFiguresAreTold(t *testing.T) {
 	for name, tc := range map[string]struct {
 		replica func(*primary.Replica) protocol.Replica
@@ -59,8 +59,8 @@ func TestMisreportedFiguresAreTold(t *testing.T) {
 	}
 }
 
-// No engine reports a figure that contradicts its declaration, even if nodes are lost and replaced, restart from logs
-// and checkpoints, or load the rows again for a second run.
+// No engine reports a figure that contradicts its declaration. This holds even if nodes are lost and replaced, restart
+// from logs and checkpoints, or load the rows again.
 func TestFiguresOfEngines(t *testing.T) {
 	for _, e := range engines.All() {
 		t.Run(e.Name, func(t *testing.T) {

@@ -46,8 +46,8 @@ func (c *Reach) Add(r *Result) {
 	}
 }
 
-// marks returns the marks that the scenarios should hit: the marks of the explored engines and, if all is set, those of
-// shared packages. It also returns every other mark that was hit.
+// marks returns the marks that the scenarios should hit: the marks of the explored engines and, if all is set, the
+// marks of shared packages. It also returns every other mark that was hit.
 func (c *Reach) marks(all bool) (marks []*coverage.Mark) {
 	known := map[string]bool{}
 	for _, e := range c.engines {

@@ -11,7 +11,7 @@ import (
 	"github.com/geobench/geobench/internal/bench/result"
 )
 
-// Progress records how far an exploration has come. It is stored in a file, so that another process can resume the
+// Progress is the progress of an exploration. It is stored in a file, so that another process can resume the
 // exploration.
 type Progress struct {
 	// Build identifies the program that explores. Results of different builds must not be mixed.

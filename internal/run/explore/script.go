@@ -103,7 +103,8 @@ func (l *load) rename(c *call, rows []int) []byte {
 	return bankArgs(numbers...)
 }
 
-// bankArgs encodes the arguments of a SmallBank procedure: customers and, if the procedure moves money, an amount.
+// bankArgs encodes the arguments of a SmallBank procedure other than lookup: customers and, if the procedure moves
+// money, an amount.
 func bankArgs(numbers ...uint64) (args []byte) {
 	for _, n := range numbers {
 		args = binary.BigEndian.AppendUint64(args, n)

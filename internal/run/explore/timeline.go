@@ -155,8 +155,8 @@ func (d *drawer) fault(kind string, skew time.Duration, roles []string) (f v1alp
 	return f
 }
 
-// pair returns the links from a region to another region or, with an empty To, to all other regions. They are affected
-// in one or both directions.
+// pair returns the links from a region to another region or, with an empty To, to all other regions. The fault affects
+// one or both directions.
 func (d *drawer) pair() v1alpha1.RegionPair {
 	from := d.region()
 	p := v1alpha1.RegionPair{From: from, OneWay: d.r.IntN(2) == 0}

@@ -203,8 +203,8 @@ func newWorld(c Config) (*world, error) {
 	return w, nil
 }
 
-// loses reports whether the database may lose acknowledged transactions by design. Package primary with failover:
-// Unplanned is an example. The explorer then checks everything except the history.
+// loses reports whether the database may lose acknowledged transactions by design, like primary with failover:
+// Unplanned. The explorer then checks everything except the history.
 func (w *world) loses(e *protocol.Engine) bool { return e.Loses != nil && e.Loses(w.params) }
 
 // maxDraws is the maximum number of draws of the topology and the parameters of a scenario.

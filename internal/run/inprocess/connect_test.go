@@ -73,7 +73,7 @@ func runDistant(t *testing.T) func(context.Context) (east, west int64, err error
 	}
 }
 
-// The clients of all regions are connected before the first warm-up, even if connecting takes some of them long. So
+// The clients of all regions are connected before the first warm-up, even if some of them take long to connect. So
 // clients of all regions are active during the whole window.
 func TestClientsConnectBeforeTheStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -40,7 +40,7 @@ func TestSimulatedFiguresStay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// This is the digest of the output of geobench simulate -f experiments/quickstart.yaml -o json.
+	// This digest equals the output of geobench simulate -f experiments/quickstart.yaml -o json | sha256sum.
 	add("quickstart", string(quickstart))
 	if os.Getenv("GEOBENCH_NEW_FIGURES") != "" {
 		if err := os.WriteFile(figuresFile, []byte(now.String()), 0o600); err != nil {

@@ -1,6 +1,6 @@
 // Package inprocess runs a plan without a cluster. Simulate uses virtual time. Run uses real time, with all nodes and
-// load generators in this process. On runs a plan on an existing database. Package judge evaluates the results from the
-// same kind of facts as those that the operator collects.
+// load generators in this process. On runs a plan on an existing database. All three pass the same kinds of facts to
+// package judge as the operator does.
 package inprocess
 
 import (

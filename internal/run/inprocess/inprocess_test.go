@@ -141,7 +141,7 @@ func TestRun(t *testing.T) {
 	if d.Verdict == v1alpha1.VerdictFailed {
 		t.Errorf("verdict Failed: %v, checks %v", d.Reasons, d.Checks)
 	}
-	// The latency model is a lower bound on any machine: a region whose round trip to the leader of the log takes 100 ms
+	// The latency model is a lower bound on any machine. A region whose round trip to the leader of the log takes 100 ms
 	// cannot commit faster than that.
 	if p50 := d.Regions[1].LatencyMicroseconds.P50.Least(); p50 < 100_000 {
 		t.Errorf("p50 of %s is %d us, less than the round trip", d.Regions[1].Name, p50)
@@ -154,8 +154,8 @@ func TestRun(t *testing.T) {
 	if len(stages) < 4 {
 		t.Errorf("the progress went through %v only", stages)
 	}
-	// With a few clients that send one transaction at a time, requests and answers have the same size as in the simulator,
-	// apart from shorter frame headers.
+	// With a few clients that send one transaction at a time, requests and answers are as large as in the simulator. Only
+	// the frame headers are shorter.
 	simulated := simulate(t, text).Summary.Wire
 	for what, f := range map[string]func(*result.Wire) int64{
 		"requests": func(w *result.Wire) int64 { return w.RequestBytesPerTransaction },

@@ -68,7 +68,7 @@ func (l *live) faults(lives []*fault.Life) {
 	l.active.Store(&active)
 }
 
-// play switches the stage to the one that the load generators' progress implies.
+// play derives the stage from the progress of the load generators from now on.
 func (l *live) play(workers []*load.Worker) {
 	last := schedule(l.plan).Repetitions
 	f := func() v1alpha1.Stage {

@@ -61,8 +61,8 @@ func TestQuietAfterTheLastOperation(t *testing.T) {
 	}
 }
 
-// The audit omits nodes with transactions that a fault left unfinished. These nodes are determined by the same reading
-// that ends the wait.
+// The audit omits nodes with transactions that a fault left unfinished. The reading that concludes the wait also
+// determines these nodes.
 func TestWhoWaitsForLostNodesIsLeftOut(t *testing.T) {
 	topology := geo.Topology{Regions: []string{"a", "b", "c"}, Partitions: 1, Replicas: 1, Links: make([][]geo.Link, 3)}
 	for r := range topology.Links {

@@ -77,7 +77,8 @@ func (l listener) Complete(o txn.Outcome) {
 	l.Client.Complete(o)
 }
 
-// taped is a recorded run: its document, its facts, the tapes of its regions, and the hashes of what its clients sent.
+// taped is a recorded run: its document, its facts, the tapes of its regions, and the hashes of the transactions that
+// its clients sent.
 type taped struct {
 	document   *result.Document
 	facts      judge.Facts

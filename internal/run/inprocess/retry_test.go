@@ -11,8 +11,7 @@ import (
 )
 
 // overtaken simulates clients of a database that aborts overtaken transactions: snapshot isolation on a single node,
-// with few records. No other database aborts because of conflicts. If transactions write every record that they read,
-// the database is strictly serializable.
+// with few records. If transactions write every record that they read, the database is strictly serializable.
 func overtaken(t *testing.T, retry string) *result.Document {
 	t.Helper()
 	p := planOf(t, fmt.Sprintf(`apiVersion: geobench.dev/v1alpha1

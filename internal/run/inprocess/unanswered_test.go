@@ -239,9 +239,9 @@ func (c *metamorphic) simulate(t *testing.T, name string, p *plan.Plan, run *tap
 }
 
 // lateFallPercent is the maximum decrease of a percentile, in percent, that late answers may cause. The product-limit
-// estimate weights an observation by the number of transactions that are still at risk. A delayed answer is observed at
-// the end of the window, where few transactions are at risk, so its weight increases. Higher percentiles may therefore
-// decrease.
+// estimate gives an observation a weight that depends on the number of transactions still at risk. A delayed answer is
+// observed at the end of the window, where few transactions are at risk, so its weight increases. Higher percentiles
+// may therefore decrease.
 const lateFallPercent = 3
 
 // notBetter checks that no figure and no objective is better in after than in before. If late is set, answers were

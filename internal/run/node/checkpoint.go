@@ -53,7 +53,7 @@ type state struct {
 	Replica []byte
 }
 
-// linkState is the state of an incoming link.
+// linkState is the state of the link to a peer, for both directions.
 type linkState struct {
 	// Frame is the number of the peer's last frame that is completely in the log. Partial is the number of messages of the
 	// next frame that are in the log.

@@ -10,7 +10,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/admin"
 )
 
-// A node's status shows its current disturbance. A new request ends the disturbance. The node's clock never goes back.
+// A node's status shows its current disturbance. An empty agenda ends the disturbance. The node's clock never goes
+// back.
 func TestDisturb(t *testing.T) {
 	l := startSet(t, database("a", "b"))
 	n := l.Node(0)

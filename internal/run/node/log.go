@@ -59,7 +59,7 @@ type owner struct {
 }
 
 // acknowledgedEvery is the interval at which the log records the acknowledgements of peers. A replay regenerates all
-// messages, but keeps only those that peers had not acknowledged yet.
+// messages, but keeps only messages that peers had not acknowledged yet.
 const acknowledgedEvery = time.Second
 
 // nodeLog is the log of a node. Only the loop uses it.

@@ -120,7 +120,7 @@ func gossipFigures(nodes int) []protocol.Figure {
 	return figures
 }
 
-// startLogged starts nodes that truncate their logs after every cut bytes; 0 selects the default.
+// startLogged starts nodes that truncate their logs after each growth by cut bytes; 0 selects the default.
 func startLogged(t testing.TB, e *protocol.Engine, cut int64, regions ...string) *Local {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)

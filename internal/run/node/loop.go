@@ -24,7 +24,7 @@ type loop struct {
 	n       *Node
 	epoch   time.Duration // difference between the node's clock and wire.Now
 	rng     *rand.Rand
-	chance  *rand.PCG // the generator behind rng; checkpoints save its state
+	chance  *rand.PCG // the generator of rng; checkpoints save its state
 	store   store.Store
 	replica protocol.Replica
 	timers  timers.Queue
@@ -140,7 +140,7 @@ func (l *loop) endTurn(fired bool) error {
 	}
 	l.flush()
 	if l.log != nil {
-		// Truncate only between turns, because only then the state is consistent.
+		// Truncate only between turns, because the state is consistent only then.
 		return l.cut()
 	}
 	return nil
@@ -210,8 +210,7 @@ func (l *loop) abandon() {
 	clear(l.pending)
 }
 
-// unfinished returns the number of unfinished transactions: those of the replica or those of its clients, whichever are
-// more.
+// unfinished returns the number of unfinished transactions: of the replica or of the clients, whichever is larger.
 func (l *loop) unfinished() int { return max(l.replica.Pending(), len(l.pending)) }
 
 // fire fires all due timers, and reports whether there were any.
@@ -220,9 +219,9 @@ func (l *loop) fire() (fired bool) {
 	if _, ok := l.timers.Next(); !ok {
 		return false
 	}
-	// Read the time once. Without a log, a timer set during this loop is due after now, so it waits for the next turn, and
-	// messages are handled in between. With a log, time stands still during a turn, so a timer that is set for the current
-	// time fires in this loop.
+	// Read the time once. Without a log, a timer set during this loop is due after now. It waits for the next turn, so
+	// that messages are handled in between. With a log, time stands still during a turn, so a timer that is set for the
+	// current time fires in this loop.
 	for now := l.elapsed(); ; fired = true {
 		t, ok := l.timers.PopDue(now)
 		if !ok {

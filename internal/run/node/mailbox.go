@@ -8,8 +8,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// item is an input of the loop: a message from a peer, a new incarnation of a peer, a transaction of a client, or a
-// function to call.
+// item is an input of the loop. It is a message from a peer, a new incarnation of a peer, a transaction of a client, or
+// a function to call.
 type item struct {
 	from geo.NodeID
 	m    protocol.Message

@@ -11,8 +11,8 @@ import (
 	"github.com/geobench/geobench/internal/ops/deploy"
 )
 
-// heap returns the number of bytes that were live after the last garbage collection, and the Go runtime's memory limit
-// (GOMEMLIMIT) in bytes, or 0 for none.
+// heap returns the number of bytes that were live after the last garbage collection. limit is the Go runtime's memory
+// limit (GOMEMLIMIT) in bytes, or 0 for none.
 func heap() (live, limit uint64) {
 	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(sample)

@@ -510,8 +510,8 @@ func (l *loop) rows(w workload.Workload) func(put func(txn.Key, []byte)) error {
 	return func(put func(txn.Key, []byte)) error { return workload.Fill(w, &l.n.layout, l.n.cfg.ID, put) }
 }
 
-// fill replaces the rows of the node with those of a data set. It periodically calls check with the number of rows so
-// far, and fails if check fails. After an error the node is empty.
+// fill replaces the rows of the node with the rows of a data set. It periodically calls check with the number of rows
+// so far, and fails if check fails. After an error the node is empty.
 func (l *loop) fill(req *admin.LoadRequest, w workload.Workload, rows func(put func(txn.Key, []byte)) error, check func(rows int) error) error {
 	l.empty(l.store.Len())
 	n, full := 0, error(nil)

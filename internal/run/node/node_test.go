@@ -548,8 +548,8 @@ func TestFailedStartLeavesNothing(t *testing.T) {
 	}
 }
 
-// Once a run has loaded its data, the nodes' random numbers depend on the seed of the run, and no longer on the seed
-// with which the nodes started.
+// Once a run has loaded its data, the nodes' random numbers depend on the seed of the run. They no longer depend on the
+// seed with which the nodes started.
 func TestChanceFollowsFromTheSeedOfTheRun(t *testing.T) {
 	draws := func(started, run uint64) (out []uint64) {
 		db := database("a", "b")

@@ -32,8 +32,8 @@ func process(t *testing.T, cfg Config) *Node {
 }
 
 // A turn may end in the middle of a frame, and the process may stop after that turn. The end of the frame is then
-// missing from the log, so the peer sends the frame again, and the next process handles only the remaining messages.
-// The clocks of the next process continue from their last values, even if the real clock is behind these values.
+// missing from the log, so the peer sends the frame again. The next process handles only the remaining messages. Its
+// clocks continue from their last values, even if the real clock shows an earlier time.
 func TestNextProcessTakesTheRestOfAFrame(t *testing.T) {
 	t.Run("from its inputs", func(t *testing.T) { testRestOfAFrame(t, readings) })
 	t.Run("from a checkpoint", func(t *testing.T) {

@@ -81,7 +81,7 @@ func changes(id string, c *result.Comparison) *Figure {
 			line.Value += " (" + change + ")"
 		}
 		if d.LowPPM != nil && d.ChangePPM != nil {
-			// The interval is that of the shift between the two samples, so it need not contain the change of the medians.
+			// The interval is for the shift between the two samples, so it need not contain the change of the medians.
 			line.Box[0], line.Box[1] = float64(*d.LowPPM)/1e4, float64(*d.LowPPM)/1e4
 			line.Box[3], line.Box[4] = float64(*d.HighPPM)/1e4, float64(*d.HighPPM)/1e4
 			low, high = fmt.Sprintf("%+.1f%%", line.Box[0]), fmt.Sprintf("%+.1f%%", line.Box[4])

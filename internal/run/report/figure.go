@@ -301,7 +301,7 @@ func transactionLatency(d *result.Document) *Figure {
 				}
 			}
 			h := d.Latencies(func(s *result.HistogramSeries) bool { return s.Type == typ && s.Region == r.Name })
-			// In some regions, no transaction of some types has committed.
+			// Some types have no committed transaction in some regions.
 			if h.Samples() == 0 {
 				// List the type in the table if it has transactions without a latency.
 				if committed+aborted+other > 0 {

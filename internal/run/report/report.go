@@ -170,7 +170,7 @@ func Write(folder string, in Input) (string, error) {
 		return "", err
 	}
 	files[Page] = b.Bytes()
-	// Write in a fixed order, so that a failed Write leaves the same files behind each time.
+	// Write in a fixed order, so that a failed Write always leaves the same files.
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		path := filepath.Join(folder, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {

@@ -258,7 +258,7 @@ func TestFilesOfFigures(t *testing.T) {
 		}
 	}
 	each("csv/*.csv", func(_ *testing.T, r io.Reader) error {
-		rows, err := csv.NewReader(r).ReadAll() // fails if the length of a row differs from that of the header
+		rows, err := csv.NewReader(r).ReadAll() // fails if a row has a different length than the header
 		if err == nil && len(rows) < 2 {
 			err = errors.New("no rows")
 		}

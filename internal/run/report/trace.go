@@ -23,7 +23,7 @@ func Cycles(d *result.Document) (checks []workload.Check) {
 }
 
 // WriteTrace writes a page about the cycle of a check. The page shows the cycle's transactions as their clients
-// observed them: when and in which region each was sent and answered, and why each must precede the next.
+// observed them. It states when and in which region each was sent and answered, and why each must precede the next.
 func WriteTrace(to io.Writer, d *result.Document, check workload.Check) error {
 	page := &tracediagram.Diagram{
 		Title: fmt.Sprintf("%s: not %s", d.Name, check.Name), Simulated: d.Simulated, Problems: []string{check.Message},

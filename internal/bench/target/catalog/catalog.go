@@ -204,8 +204,8 @@ func (Targets) Open(ctx context.Context, name string, t *geo.Topology, s sqltarg
 	return e.open(ctx, t, s, p, session)
 }
 
-// Join connects the clients of a region to the database called name, like sqltarget.Join. Another process must already
-// have opened the database for the run called session. The clients use the given number of connections.
+// Join connects the clients of a region to the database called name, as sqltarget.Join does. Another process must
+// already have opened the database for the run called session. The clients use the given number of connections.
 func (Targets) Join(ctx context.Context, name string, t *geo.Topology, s sqltarget.Server, p protocol.Params, session string, region geo.Region, connections int) (target.Target, time.Duration, error) {
 	e, ok := lookup(name)
 	if !ok {

@@ -30,8 +30,8 @@ func scripted(t *testing.T, s *postgrestest.Server, level, place string) (*targe
 	return targettest.NewScript(t, p, db, names), proxy
 }
 
-// Histories without other transactions show two anomalies: a lost deposit at READ COMMITTED, and write skew at
-// REPEATABLE READ (two withdrawals that each read the other account). The next stronger level prevents each anomaly.
+// Histories without other transactions show two anomalies. READ COMMITTED permits a lost deposit. REPEATABLE READ
+// permits write skew: two withdrawals that each read the other account. The next stronger level prevents each anomaly.
 func TestAnomaliesOfLevels(t *testing.T) {
 	s := postgrestest.Start(t)
 	for _, tc := range []struct {

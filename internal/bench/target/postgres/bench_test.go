@@ -541,8 +541,8 @@ func BenchmarkGoTPC(b *testing.B) {
 
 // BenchmarkGoTPCTerminals gives the clients of both programs the keying and think times of the specification's
 // terminals (5.2.5.7). The figure tpmC is then limited by these times and not by the processors. Both programs run at
-// the same time, each on a separate database. Each warehouse has hundreds of terminals instead of 10, because a
-// terminal sends only one order every 47 s, and the orders of 10 terminals would be too small a sample.
+// the same time, each on a separate database. Each warehouse has hundreds of terminals instead of 10. A terminal sends
+// only one order every 47 s, so the orders of 10 terminals would be too small a sample.
 //
 // The server counts the committed orders of both programs in the same minutes, by the next order numbers of its
 // districts. The clients' own counts are not comparable. At the end, go-tpc's terminals finish their current

@@ -36,8 +36,8 @@ func cockroachRegions(database string, regions []string) []string {
 }
 
 // homes computes the home region of a row in SQL. The result equals geo.Placement.Home if the bytes of the key
-// determine the home. All other rows count as rows of the first region: rows placed by the hash of a text (such as
-// customers' names), and rows that are stored everywhere. The difference affects only latency.
+// determine the home. All other rows count as rows of the first region. These are rows placed by the hash of a text
+// (such as customers' names), and rows that are stored everywhere. The difference affects only latency.
 type homes struct {
 	regions []string
 	// homes is the number of home regions, which are the first elements of regions.

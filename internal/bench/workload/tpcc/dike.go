@@ -275,7 +275,7 @@ func (x *contention) wants(elapsed time.Duration) bool {
 }
 
 // observe counts the samples up to elapsed. No transaction of this generator has started since the last call of
-// observe, so the number in flight at that time applies to all these samples.
+// observe. The number in flight at that call therefore applies to all these samples.
 func (x *contention) observe(elapsed time.Duration, first bool, counts []workload.Count) {
 	if len(x.targets) == 0 {
 		return

@@ -28,9 +28,9 @@ func CheckCopies(t *geo.Topology, p protocol.Params) *protocol.TopologyError {
 	return nil
 }
 
-// Bear adapts a tolerance s to the number of copies of each batch; s ignores transactions in flight. With more than one
-// copy, the database loses no transaction in flight under two conditions. A region with the batch survives, and enough
-// regions remain to hold new batches.
+// Bear adapts a tolerance s, which does not cover transactions in flight, to the number of copies of each batch. With
+// more than one copy, transactions in flight survive as long as one region with the batch survives. In addition, enough
+// regions must remain to hold new batches.
 func Bear(s protocol.Tolerance, t *geo.Topology, copies int) protocol.Tolerance {
 	if copies > 1 {
 		s.InFlight = true

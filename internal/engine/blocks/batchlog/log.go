@@ -29,7 +29,7 @@ type Config struct {
 	// Log is the number of the log.
 	Log  uint64
 	Self geo.NodeID
-	// Nodes is the number of nodes of the database. Node numbers of sequencers are smaller.
+	// Nodes is the number of nodes of the database. Sequencers are nodes with numbers below Nodes.
 	Nodes int
 	// Members are the nodes that store the log; the first of them is the first leader.
 	Members []geo.NodeID
@@ -54,8 +54,8 @@ type Config struct {
 	ProofTimer uint8
 	Kept       func(position uint64)
 
-	// Streams is the number of other orders that this log includes: see stream.go. Led, if not nil, is called when this
-	// node becomes the leader.
+	// Streams is the number of other logs whose batches this log includes: see stream.go. Led, if not nil, is called when
+	// this node becomes the leader.
 	Streams int
 	Led     func()
 
@@ -63,7 +63,7 @@ type Config struct {
 	// the first use to rejoin.
 	Incarnation uint32
 	JoinTimer   uint8
-	// Marks, if not nil, reports whether a new incarnation may already request its mark.
+	// Marks, if not nil, reports whether a new incarnation may already request its mark: see rejoin.go.
 	Marks func() bool
 }
 
@@ -251,8 +251,8 @@ func (l *Log) follow(leader geo.NodeID, term uint64) {
 	}
 }
 
-// settle records that the node's batch number has a position. If void is set, this batch and all earlier batches
-// without a position will never get one.
+// settle records that this node's batch with the given number has a position. If void is set, it records instead that
+// this batch and all earlier batches without a position will never get a position.
 func (l *Log) settle(number uint64, void bool) {
 	kept := l.unordered[:0]
 	for _, q := range l.unordered {
@@ -277,8 +277,8 @@ func (l *Log) ordered(from geo.NodeID, term, first uint64, entries []Ordered) {
 	}
 	known := l.Known()
 	if first > known {
-		// Positions are missing: the last leader failed while some were in flight. Request all from here on, once per term,
-		// because the leader that was asked may fail, too.
+		// Positions are missing: the last leader failed while some were in flight. Request all positions from known on, once
+		// per term, because the leader that receives the request may fail, too.
 		if l.asked < term {
 			l.asked = term
 			l.fetches++

@@ -40,7 +40,7 @@ type member struct {
 	next []uint64 // by sequencer: the number of its next batch; streams follow the sequencers
 	// taking[n] is the position up to which this leader has proposed to include stream n.
 	taking []uint64
-	// count is the number of positions assigned; recent holds the last of them.
+	// count is the number of positions assigned. recent holds the entries at the most recent positions.
 	count  uint64
 	recent []Ordered
 
@@ -174,7 +174,8 @@ func (m *member) apply(entry []byte) {
 
 // lead records a new leader. If this member is the leader, it announces itself to the whole audience.
 func (m *member) lead(leader geo.NodeID, term uint64) {
-	// The requests of the last term are repeated to the new leader. Keeping them would only produce duplicates.
+	// Sequencers repeat the requests of the last term to the new leader. Keeping these requests would only produce
+	// duplicates.
 	m.forget()
 	clear(m.taking)
 	if leader != m.l.c.Self {
@@ -215,7 +216,7 @@ func (m *member) fetch(from geo.NodeID, first uint64) {
 		return
 	}
 	oldest := m.count - uint64(len(m.recent))
-	// Only a leader is known to have all committed positions. A node that lacks positions from before recent cannot be
+	// Only a leader is known to have all committed positions. A node that lacks positions older than recent cannot be
 	// served.
 	if first < oldest || first > m.count || !m.group.Leading() {
 		return

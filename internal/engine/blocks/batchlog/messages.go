@@ -79,7 +79,7 @@ func logName(log uint64) string {
 }
 
 // Ordered is a batch with a position in the log. Without readers, it makes the batch and the earlier batches of its
-// sequencer without a position void. It may also represent batches of another order: see Stream.
+// sequencer without a position void. An entry may also include a part of a stream: see Stream.
 type Ordered struct {
 	Batch   BatchID
 	Readers Set
@@ -88,7 +88,7 @@ type Ordered struct {
 // Void reports whether the entry makes batches void.
 func (o Ordered) Void() bool { return o.Readers == 0 }
 
-// batches are the content of an entry of the consensus group, and a part of the group's snapshots.
+// batches is the content of an entry of the consensus group, and a part of the group's snapshots.
 //
 //codec:part
 type batches struct{ list []Ordered }

@@ -136,7 +136,7 @@ type proofs struct {
 	read  []uint64
 	// unproven holds, for each sequencer, the batches that wait for proof, in ascending order.
 	unproven []queue.Queue[Ordered]
-	// kept is the position that all readers are known to have read.
+	// kept is the position up to which all readers are known to have read.
 	kept    uint64
 	keeping bool // the timer is pending
 }
@@ -206,7 +206,7 @@ func (m *member) prove(s geo.NodeID) {
 	}
 }
 
-// proveBehind continues with the sequencers of void batches, which may have delayed later batches.
+// proveBehind proposes the proven batches of sequencers with void batches: a void batch may have delayed later batches.
 func (m *member) proveBehind(accepted []Ordered) {
 	if m.l.holder == nil {
 		return
@@ -254,7 +254,8 @@ func (m *member) tellKept() {
 	if !m.group.Leading() {
 		return
 	}
-	// A new incarnation resets its read position to 0, but data that was released does not return.
+	// A new incarnation starts again with read position 0. The data that readers have released does not return, so kept
+	// never decreases.
 	m.kept = max(m.kept, m.readByAll())
 	told := &Kept{m.l.c.Log, m.kept}
 	for _, n := range m.l.c.Audience {

@@ -61,7 +61,8 @@ type Reader[D Data] struct {
 
 	// fetched holds data received from other readers, for batches with known positions.
 	fetched map[BatchID]D
-	// stuck is the position without data when the timer was set, if fetching is set. asked counts the readers tried.
+	// fetching is set while the fetch timer is pending. stuck is the position whose data was missing when the timer was
+	// set. asked, modulo the size of the group, is the index of the next reader to ask.
 	stuck    uint64
 	fetching bool
 	asked    int
@@ -86,14 +87,15 @@ const (
 	// for it. The reader waits for the same time before it asks each further reader.
 	fetchAfter = 500 * time.Millisecond
 	// keptBytes bounds the data that a reader keeps for other readers; the oldest is dropped first. A reader that needs
-	// dropped data stops, as if batches needed no proof. If a region is permanently lost, readers never learn that all
-	// have read, so the kept data grows to this bound.
+	// dropped data stops, as it would without proof. If a region is permanently lost, readers never learn that all have
+	// read, so the kept data grows to this bound.
 	keptBytes = 64 << 20
 	// mostMissing bounds the number of batches in a Missing message.
 	mostMissing = 4096
 )
 
-// NewReader returns a reader. The log's Config.Advance and Config.Kept must call the reader's methods of these names.
+// NewReader returns a reader. The log's Config.Advance and Config.Kept must call the reader's methods of the same
+// names.
 func NewReader[D Data](c ReaderConfig[D]) *Reader[D] {
 	nodes := c.Log.c.Nodes
 	r := &Reader[D]{
@@ -400,7 +402,7 @@ func (r *Reader[D]) keep(b BatchID, d D) {
 	r.kept.Push(k)
 	r.copies[b] = d
 	r.keptNow += k.bytes
-	// Bound the memory: a reader that is lost can keep Kept from advancing.
+	// Bound the memory: a lost reader reports no positions, so that Kept may not advance.
 	for r.keptNow > keptBytes {
 		r.release()
 	}

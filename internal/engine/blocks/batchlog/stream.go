@@ -3,9 +3,11 @@ package batchlog
 import "github.com/geobench/geobench/internal/base/geo"
 
 // Streams. A log may include batches of other logs, the streams, which already have an order. An entry includes the
-// batches of a stream from the end of the stream's previous entry up to a position of the stream. So a change of leader
-// cannot lose, duplicate or reorder the batches of a stream. Any leader may propose to include the known part of a
-// stream, any number of times. All members drop entries that include no further batches.
+// batches of a stream from the end of the stream's previous entry up to a position of the stream. A change of leader
+// therefore cannot lose, duplicate or reorder the batches of a stream.
+//
+// Any leader may propose to include the known part of a stream, any number of times. All members drop entries that
+// include no further batches.
 
 // lastSequencer is the highest possible node number. Streams use the sequencer numbers from lastSequencer downwards.
 const lastSequencer = 1<<16 - 1

@@ -424,7 +424,7 @@ func (e *execution) applyGroups() {
 	}
 }
 
-// borrowed returns the total size of the local writes from access i on whose values are slices of the arguments.
+// borrowed returns the total size of those local writes that are slices of the arguments, starting at access i.
 func (e *execution) borrowed(i int) (n int) {
 	for _, sl := range e.slots[i:] {
 		if sl.local && sl.written && within(sl.value, e.t.Args) {

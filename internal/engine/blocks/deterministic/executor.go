@@ -152,8 +152,8 @@ func (x *Executor) RunAt(at Place, t *txn.Transaction, coordinator geo.NodeID, h
 	e := &x.inline
 	e.at = at
 	e.begin(x, t, coordinator)
-	// If no transaction waits on its rows, a local transaction can execute now without locks: no other transaction can
-	// interleave.
+	// If no other transaction holds or awaits a lock that t needs, and t has only local rows, t can execute now without
+	// locks. Nothing can interleave.
 	if !e.multi && !x.conflicts(e) && x.current(t, homes) {
 		e.execute()
 		e.finish()

@@ -46,7 +46,7 @@ var Aborts = []string{ReasonStaleFootprint}
 type Moves interface {
 	Count(k txn.Key) uint64
 	// Later calls l.Come once the row has moved count times. It makes these calls in the order in which Later was called.
-	// Its user then calls Executor.Resume.
+	// The implementation of Moves must call Executor.Resume afterwards.
 	Later(k txn.Key, count uint64, l Late)
 }
 

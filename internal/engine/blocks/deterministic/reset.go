@@ -29,7 +29,7 @@ import (
 type Resets struct {
 	c            ResetConfig
 	incarnations []uint32   // latest incarnation of each node that this node has been notified of
-	passed       [][]uint32 // passed[by][of] is the last incarnation of node of whose mark node by has reported to have passed
+	passed       [][]uint32 // passed[m][n] is the last incarnation of node n whose mark node m has reported as passed
 	telling      bool       // this node may have passed a mark that it has not reported
 
 	// lacking is set in a new incarnation until it has rows. waiting is set while this node has stopped at the mark at
@@ -40,8 +40,8 @@ type Resets struct {
 	receiver         statetransfer.Receiver
 	came             *copyState // received state that this node has not used yet, or nil
 
-	// draining is set while the reader waits until the transactions before a mark have finished. owed are the states that
-	// other nodes still need from this node.
+	// draining is set while the reader waits until the transactions before a mark have finished. owed holds the states
+	// that other nodes still need from this node.
 	draining bool
 	owed     []*owedState
 	sender   *statetransfer.Sender
@@ -77,7 +77,8 @@ type copyState struct {
 	rest  codec.Reader
 }
 
-// owedState is the state that node to needs. Node to restarts at the mark of the given incarnation of node.
+// owedState is the state that node "to" needs, because it restarts at the mark of a new incarnation of the lost node
+// "node".
 type owedState struct {
 	to, node    geo.NodeID
 	incarnation uint32
@@ -276,7 +277,7 @@ func (s *Resets) Receive(from geo.NodeID, m protocol.Message) bool {
 	return true
 }
 
-// has returns the last incarnation of node of whose mark node by has passed, or 0 for none.
+// has returns the last incarnation of the second node whose mark the first node has passed, or 0 for none.
 func (s *Resets) has(by, of geo.NodeID) uint32 {
 	if s.passed[by] == nil {
 		return 0

@@ -11,8 +11,9 @@ import (
 // SingleHomeLaw is the latency model of a single-home transaction, without the client's hop. It consists of a batch at
 // the home and, if the home is another region, the forwarder's batch and the round trip. Nodes other than the first
 // node of the home region also request a position from that node. The model includes the mean delay of this request.
-// With replicated home logs there is no forwarder. A position then takes a majority and, if needed, copies of the
-// batch.
+//
+// With replicated home logs, there is no forwarder. A position then takes the agreement of a majority and, if batches
+// need proof, the reports of their readers.
 func SingleHomeLaw(t *geo.Topology, p protocol.Params, c geo.Region, homes []geo.Region) time.Duration {
 	home := c
 	if len(homes) > 0 {
@@ -49,9 +50,11 @@ func mean(t *geo.Topology, hop time.Duration, inside bool) time.Duration {
 
 // ReturnLaw returns the time until a multi-home transaction has executed and the client's region c has its outcome. The
 // time starts when the homes' first nodes put the parts into their batches; inserted returns that time for each home.
-// The batch is not included. With full replication, c executes the transaction once all logs have arrived. With
-// home-only replication, the homes exchange their reads. Then c executes the transaction if it is a home, and otherwise
-// receives the result from the first home. The formula applies to transactions that write in all homes.
+// The time to collect a batch is not included.
+//
+// With full replication, c executes the transaction once the parts from all logs have arrived. With home-only
+// replication, the homes exchange their reads. Then c executes the transaction if it is a home, and otherwise receives
+// the result from the first home. The formula applies to transactions that write in all homes.
 func ReturnLaw(t *geo.Topology, homeOnly bool, c geo.Region, homes []geo.Region, inserted func(geo.Region) time.Duration) (d time.Duration) {
 	if !homeOnly {
 		for _, r := range homes {

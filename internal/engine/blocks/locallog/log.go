@@ -39,7 +39,8 @@ type LogConfig struct {
 	// disconnected or lost, the batch may become void, and its entries are sent again: see replicated.go. The fields below
 	// are for such logs.
 	Replicated bool
-	// Copies, Streams, Marks and Led are fields of batchlog.Config. Mark and Take are fields of batchlog.ReaderConfig.
+	// Copies, Streams, Marks and Led set the fields of these names in batchlog.Config. Mark and Take set the fields of
+	// these names in batchlog.ReaderConfig.
 	Copies, Streams int
 	Mark            func(n geo.NodeID, incarnation uint32) bool
 	Marks           func() bool
@@ -50,7 +51,7 @@ type LogConfig struct {
 	// Sent, if not nil, is called with the entries of a batch when it is sent. When the batch becomes void, Sent is
 	// called again with these entries and the batch number unsent.
 	Sent func(batch uint64, entries []Entry)
-	// Unfetched is the field of batchlog.ReaderConfig.
+	// Unfetched sets the field of this name in batchlog.ReaderConfig.
 	Unfetched bool
 }
 
@@ -128,7 +129,7 @@ func (l *Log) Add(e Entry) {
 func (l *Log) Fire(t protocol.Timer) {
 	switch t.Kind {
 	case l.c.Timers:
-		// The timer may belong to a batch that was closed early; its number shows this.
+		// t.Arg is the number of the timer's batch, which may have been closed early.
 		if t.Arg == l.number && len(l.batch) > 0 {
 			l.close()
 		}

@@ -13,11 +13,12 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// A coordinator must know the homes of a transaction's rows before it can route it. In the papers' systems, an index
-// that is distributed over the partitions of a region stores the homes. It is the Lookup Master in Ren 2019; in
-// Detock's code, a Forwarder looks up the masters. Here a node knows the homes of its own partition's rows, and asks
-// nodes of the region's other partitions for all other homes. It collects its questions to a node in batches, like
-// forwarded transactions.
+// Before a coordinator can route a transaction, it must know the homes of the transaction's rows. In the papers'
+// systems, an index that is distributed over the partitions of a region stores the homes. It is the Lookup Master in
+// Ren 2019; in Detock's code, a Forwarder looks up the masters.
+//
+// Here a node knows the homes of its own partition's rows, and asks nodes of the region's other partitions for all
+// other homes. A node collects its questions to another node in batches, like forwarded transactions.
 //
 // A transaction therefore first takes a round trip inside the region plus the collection time, unless its coordinator's
 // partition stores all its rows.
@@ -49,7 +50,7 @@ func LookupLaw(t *geo.Topology, p protocol.Params, c geo.Region) time.Duration {
 	return p.Duration("forward") + t.RTT(c, c) + t.Links[c][c].Delay
 }
 
-// Message kinds. Those between KindTold and KindForward belong to package reconnaissance.
+// Message kinds. Package reconnaissance uses the kinds between KindTold and KindForward.
 const (
 	KindAsk = reconnaissance.KindSeen + 1 + iota
 	KindTold
@@ -144,7 +145,7 @@ func (l *lookups) askAgain(to geo.NodeID) {
 	if n.Topology.RegionOf(to) != n.Region || n.Topology.ReplicaOf(to) != n.Topology.ReplicaOf(n.Self) {
 		return
 	}
-	// Collected questions are among those repeated below.
+	// The loop below also repeats the questions that are being collected.
 	delete(l.outbox, to)
 	q := n.Topology.PartitionOf(to)
 	// Sorted, because the order of the questions must not depend on the map.
@@ -213,7 +214,7 @@ func (l *lookups) told(from geo.NodeID, m *Told) {
 		delete(l.waiting, a.ID)
 		var homes deterministic.Homes
 		for i, r := range w.homes {
-			// A row that was never moved is at its initial home, which needs no entry.
+			// A row that has never moved is at its initial home, which needs no entry.
 			if r.count > 0 {
 				homes = append(homes, deterministic.Moved{Access: uint32(i), Home: r.home, Count: r.count})
 			}

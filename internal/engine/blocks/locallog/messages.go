@@ -95,7 +95,7 @@ func readPlacing(r *codec.Reader) (p Placing) {
 	if to := r.UvarintMax(1 << 16); to > 0 {
 		p.Remaster, p.To = true, geo.Region(to-1)
 	}
-	// Each of the homes consists of three numbers of at least one byte.
+	// Each element consists of three numbers, and so takes at least three bytes.
 	if n := r.Count(3); n > 0 {
 		p.Homes = make(deterministic.Homes, n)
 	}

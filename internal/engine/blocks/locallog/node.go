@@ -45,7 +45,7 @@ type Config struct {
 	// LockOnly makes parts small: among a transaction's parts at a partition, only the part in the log of the lowest
 	// region contains the transaction. The others contain only keys.
 	LockOnly bool
-	// Reorderable is the field of deterministic.Config.
+	// Reorderable sets the field of this name in deterministic.Config.
 	Reorderable bool
 	// MergeOnArrival selects a faulty variant, for tests. A node then orders a multi-home transaction in all its homes as
 	// soon as the part with the transaction arrives. It does not wait for the parts in the other homes' logs.
@@ -63,9 +63,9 @@ type Config struct {
 	// such orders. OrderBatch is the time for which a coordinator collects a batch for an order.
 	Orders     []geo.Region
 	OrderBatch time.Duration
-	// Faulty variants, for tests. TakesWhatIsHere: a reader takes all of a multi-home order that it has read, regardless
-	// of the home log. SilentLeader: a new leader does not make its home log take an order until that order grows.
-	// Unfetched: a reader does not request data that was lost with its sequencer.
+	// Faulty variants, for tests. TakesWhatIsHere: a reader takes all entries of a multi-home order that it has read,
+	// regardless of the home log. SilentLeader: a new leader does not make its home log take an order until that order
+	// grows. Unfetched: a reader does not request data that was lost with its sequencer.
 	TakesWhatIsHere, SilentLeader, Unfetched bool
 	// Rejoins is set if new incarnations can replace lost nodes: see rejoin.go. Reset, if not nil, is called when the
 	// executor has discarded its state. Again handles messages that had to wait until then.
@@ -461,14 +461,14 @@ func (n *Node) Receive(from geo.NodeID, m protocol.Message) bool {
 	case *Copy:
 		if l := n.readLog(m.Log); l != nil {
 			l.reader.Fetched(m.Sequencer, m.Batch)
-			// As in Log.Receive: the copy may have let the reader advance.
+			// As in Log.Receive, the data may have let the reader advance.
 			l.hasRead()
 		}
 	case *OfLog:
 		n.order(m.Log, from, m.Message)
 	case *consensus.Message:
-		// A consensus message that names no log is for the engine's log, which is the last: here, local logs have a single
-		// member.
+		// A consensus message without a log number is for the engine's log, which is the last. In this configuration, local
+		// logs have a single member and send no such messages.
 		n.order(uint64(len(n.Logs)-1), from, m)
 	case *Ask:
 		// Before it has rows, a new incarnation does not know the moves, so its answers would be outdated.

@@ -24,11 +24,13 @@ import (
 //   - A home log reaches the cut where it first takes any order beyond that order's mark. Before that entry, it takes
 //     all orders up to their marks. All readers of the log do this at the same position.
 //
-// In all home logs, the multi-home transactions before the cut are therefore exactly those before the marks in the
-// orders. The queue of a row contains the requests of one home in log order. No transaction before the cut therefore
-// waits for a later one in such a queue. Nor does it wait for a row to arrive, because a transaction that relies on a
-// move is after both parts of the move. All nodes stop at the cut until all logs have reached it. The donors also wait
-// until their unfinished transactions have finished, and the restarting copy waits until it has rows.
+// Every home log therefore contains exactly the same multi-home transactions before the cut: those up to the marks in
+// the orders. The queue of a row contains the requests of one home in log order. In such a queue, no transaction before
+// the cut waits for a transaction after the cut. A transaction before the cut does not wait for a row to arrive,
+// either: a transaction that relies on a move is after both parts of the move.
+//
+// All nodes stop at the cut until all logs have reached it. The donors also wait until their unfinished transactions
+// have finished, and the restarting copy waits until it has rows.
 //
 // Messages with reads identify a transaction only by its ID, which does not show on which side of a cut the transaction
 // is. The sender therefore includes the cut at which its copy last got its rows.
@@ -195,8 +197,8 @@ func (j *rejoining) cut() (moved bool) {
 		}
 		for h := range n.Topology.Regions {
 			for x, o := range n.orders {
-				// A home log may not have taken every order up to its mark yet. Doing it here gives all readers the same state
-				// at the cut.
+				// A home log may not have taken every order up to its mark yet. Taking the rest here gives all readers the same
+				// state at the cut.
 				n.takeUpTo(geo.Region(h), x, o.log.Order.Position())
 			}
 		}
@@ -310,7 +312,7 @@ func (j *rejoining) begin(_ uint64, r *codec.Reader) {
 		l.reader.SkipTo(positions[i], done)
 	}
 	for _, o := range n.orders {
-		// All entries before the cut are part of the donor's rows; no home log takes them here.
+		// The donor's rows include the effects of all entries before the cut, so no home log takes these entries here.
 		o.first, o.entries, o.foreign = o.first+len(o.entries), nil, 0
 		for h := range o.taken {
 			o.taken[h], o.upto[h] = o.first, o.log.Order.Position()
@@ -381,7 +383,7 @@ func (n *Node) Timely(from geo.NodeID, since uint64, m protocol.Message) bool {
 	return true
 }
 
-// sent records the batch that contains transactions of this node's clients.
+// sent records the log and the batch of each transaction of this node's clients in entries.
 func (j *rejoining) sent(log, batch uint64, entries []Entry) {
 	for i := range entries {
 		if e := &entries[i]; !e.Remaster && e.Coordinator == j.n.Self {

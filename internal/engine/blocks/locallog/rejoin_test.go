@@ -264,7 +264,7 @@ func TestMarksInHomeLogsFirst(t *testing.T) {
 	}
 }
 
-// A new incarnation uses other IDs than its predecessor for the moves that it starts.
+// The moves that a new incarnation starts have different IDs from the moves that its predecessor started.
 func TestMovesOfIncarnations(t *testing.T) {
 	met := map[txn.ID]bool{}
 	for incarnation := range uint32(3) {

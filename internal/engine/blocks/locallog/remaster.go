@@ -190,8 +190,8 @@ func (m *remasterer) half(k txn.Key, id txn.ID, h half) {
 }
 
 // visit counts consecutive transactions of other regions on rows with their home here, and starts moves. Only one
-// replica of each partition does this. Transactions that are sent again do not count: otherwise transactions that move
-// rows away from each other would never finish.
+// replica of each partition does this. Retries do not count: otherwise, transactions that take the same rows away from
+// each other could be retried endlessly.
 func (m *remasterer) visit(e *Entry) {
 	n := m.n
 	from := n.Topology.RegionOf(e.Coordinator)
@@ -225,7 +225,7 @@ func (m *remasterer) visit(e *Entry) {
 // firstStream is the first ID stream of remasterings; clients number their streams from 0.
 const firstStream = 1<<24 - 1<<16
 
-// moveBits is the number of bits of a remastering's number that count the remasterings of one incarnation.
+// moveBits is the number of low bits in a remastering's number that count the remasterings of one incarnation.
 const moveBits = 28
 
 // begin schedules the move of a row.

@@ -103,8 +103,9 @@ func logMembers(t *geo.Topology) int {
 	return 5
 }
 
-// Tolerates is an engine's Tolerates. With homeLogs Regions, the database tolerates the loss of a minority of a log's
-// members, and otherwise of no region. batches is the maximum time that a multi-home transaction waits in batches.
+// Tolerates is an engine's Tolerates. With homeLogs Regions, each member of a log is in another region, and the
+// database tolerates the loss of a minority of the members. Otherwise it tolerates the loss of no region. batches is
+// the maximum time that a multi-home transaction waits in batches.
 func Tolerates(t *geo.Topology, p protocol.Params, batches time.Duration) (s protocol.Tolerance) {
 	if p.Word(HomeLogsParameter.Name) != logsRegions {
 		return s

@@ -16,8 +16,8 @@ const (
 // KeepsHomeOnly reports whether, by the parameter replication, rows are stored only in their home regions.
 func KeepsHomeOnly(p protocol.Params) bool { return p.Word("replication") == HomeOnly }
 
-// Place is a protocol.Engine.Place function for engines with the parameter replication. Every region holds all rows, or
-// with HomeOnly only the rows whose home it is.
+// Place is a protocol.Engine.Place function for engines with the parameter replication. Every region holds all rows or,
+// with HomeOnly, only the rows that have their home there.
 func Place(t *geo.Topology, p protocol.Params) geo.Layout { return layout(t, KeepsHomeOnly(p)) }
 
 func layout(t *geo.Topology, homeOnly bool) geo.Layout {

@@ -63,8 +63,8 @@ func (e *Execution) Run(procs *txn.Registry, t *txn.Transaction) (result []byte,
 	return result, err
 }
 
-// Outcome runs the transaction's procedure and returns the outcome for its client, which is valid once its reads are
-// validated.
+// Outcome runs the transaction's procedure and returns the outcome for its client. The outcome is valid only if the
+// validation of the recorded reads succeeds.
 func (e *Execution) Outcome(procs *txn.Registry, t *txn.Transaction, p geo.Placement) txn.Outcome {
 	result, err := e.Run(procs, t)
 	o := txn.Outcome{ID: t.ID, Status: txn.Committed, Result: result}

@@ -81,9 +81,9 @@ func operations(r *rand.Rand) string {
 	return strings.Join(ops, " ")
 }
 
-// A transaction sees uncommitted rows in place of committed ones, and its own writes in place of both. A database that
-// stored all of them would give the same reads. Its reads stay valid until another transaction changes the rows. While
-// they are valid, another run has the same result.
+// A transaction sees uncommitted rows in place of committed rows, and its own writes in place of both. A store that
+// contained the uncommitted rows would give the same reads. The reads stay valid until another transaction changes the
+// rows. Until then, another run has the same result.
 func TestExecution(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	held, lost := 0, 0

@@ -12,8 +12,8 @@ import (
 )
 
 // Endings stores the finished transactions of a group with their outcomes. It is part of the group's replicated state.
-// An outcome is stored while another node may ask for it. That time ends when the coordinator reports that all its
-// transactions below a number have finished in all their groups.
+// An outcome is kept while another node may ask for it. It may be dropped once the coordinator reports that all its
+// transactions below a higher number have finished in all their groups.
 type Endings[O any] map[source]*endings[O]
 
 // source is an incarnation of a coordinator. Each incarnation numbers its transactions in a separate range, so its
@@ -43,7 +43,7 @@ type ending[O any] struct {
 	outcome O
 }
 
-// of returns the endings of the incarnation of coordinator c that number belongs to.
+// of returns the endings of coordinator c's incarnation that assigned the given number.
 func (s Endings[O]) of(c geo.NodeID, number uint64) *endings[O] {
 	from := source{c, protocol.IncarnationOf(number)}
 	e := s[from]
@@ -59,8 +59,8 @@ func (s Endings[O]) Finish(n Name, o O) {
 	s.of(n.Coordinator, n.Number).recent.Push(ending[O]{n.Number, o})
 }
 
-// Forget drops the outcomes of a coordinator's transactions below number done, and calls each for the name of each of
-// these transactions.
+// Forget drops the outcomes of a coordinator's transactions below number done, and calls each with the name of every
+// dropped transaction.
 func (s Endings[O]) Forget(c geo.NodeID, done uint64, each func(Name)) {
 	e := s.of(c, done)
 	e.done = max(e.done, done)
@@ -93,7 +93,7 @@ func (s Endings[O]) Len() (n int) {
 	return n
 }
 
-// AppendTo appends the endings; one appends a single outcome.
+// AppendTo appends the endings. The function one appends a single outcome.
 func (s Endings[O]) AppendTo(b []byte, one func([]byte, O) []byte) []byte {
 	b = codec.AppendUvarint(b, uint64(len(s)))
 	// Members of a group must produce identical snapshots, so the order is fixed.
@@ -106,7 +106,7 @@ func (s Endings[O]) AppendTo(b []byte, one func([]byte, O) []byte) []byte {
 	return b
 }
 
-// ReadEndings decodes the output of AppendTo. one decodes an outcome, which has at least one byte.
+// ReadEndings decodes the output of AppendTo. The function one decodes an outcome, which has at least one byte.
 func ReadEndings[O any](r *codec.Reader, one func(*codec.Reader) O) Endings[O] {
 	s := Endings[O]{}
 	for range r.Count(3) {

@@ -46,8 +46,8 @@ func Decode(kind uint8, body []byte, procs *txn.Registry) (m protocol.Message, k
 	return decodeMessage(kind, body, procs)
 }
 
-// Name identifies a transaction of a database by its coordinator and its number there, from 1. A restarted transaction
-// gets a new name.
+// Name identifies a transaction of a database by its coordinator and by the number that the coordinator assigned, from
+// 1. A restarted transaction gets a new name.
 type Name struct {
 	Coordinator geo.NodeID
 	Number      uint64
@@ -116,7 +116,8 @@ func ReadShards(r *codec.Reader) []int {
 // Found holds the rows of a range, in order. A row has no key if the range consists of that single row.
 type Found []txn.Row
 
-// Find returns the rows of n ranges as of version at; of returns range i. Single rows share one allocation.
+// Find returns the rows of n ranges as of version at. The function of returns range i. Single rows share one
+// allocation.
 func Find(s *store.Versioned, at uint64, n int, of func(i int) *txn.Range) []Found {
 	s.Warm(n, func(i int) txn.Key { return of(i).From })
 	rows, found := s.At(at), make([]Found, n)

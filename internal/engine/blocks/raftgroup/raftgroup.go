@@ -34,7 +34,7 @@ const (
 
 // Machine is an engine's state machine for a group's log.
 type Machine interface {
-	// Step is called when this node starts or stops to lead. When it starts, it has applied all entries that were
+	// Step is called when this node starts or stops leading. When it starts, it has applied all entries that were
 	// committed before its term, and no further entry of an earlier term will be committed.
 	Step(leads bool)
 	// Serve handles a request for the leader of the current term.
@@ -45,7 +45,7 @@ type Machine interface {
 	Entry(batch []byte) []byte
 	// Apply applies a committed entry. It is called in log order.
 	Apply(entry []byte)
-	// Snapshot and Restore are the functions of consensus.Config.
+	// Snapshot and Restore are the functions of these names in consensus.Config.
 	Snapshot() []byte
 	Restore(data []byte)
 }
@@ -59,7 +59,7 @@ type Config struct {
 	Env         protocol.Env
 	// RaftTimer and ProposeTimer are the timer kinds of all groups; the owner must pass these timers to Member.Fire.
 	RaftTimer, ProposeTimer uint8
-	// Heartbeat, Election, Lease and Keep are the fields of consensus.Config.
+	// Heartbeat, Election, Lease and Keep set the fields of these names in consensus.Config.
 	Heartbeat, Election, Lease time.Duration
 	Keep                       int
 	// Shrink is protocol.Config.Shrink.
@@ -81,7 +81,7 @@ type Node struct {
 type Member struct {
 	Shard int
 	Raft  *consensus.Group
-	// Serving is set while this node leads, in term Term. Leads checks whether it still does.
+	// Serving is set while this node serves as the leader of term Term. Leads also checks that the node still leads.
 	Serving bool
 	Term    uint64
 	// Batch holds the commands for the next proposal, which is made immediately or when the timer fires.
@@ -199,7 +199,7 @@ func (n *Node) Finish() {
 }
 
 // Replaced implements protocol.Rejoiner for all groups of the node. The new incarnation does not know the leaders yet,
-// so this node announces those groups that it leads.
+// so this node announces the groups that it leads.
 func (n *Node) Replaced(other geo.NodeID, incarnation uint32) {
 	for _, m := range n.members {
 		m.Raft.Replaced(other, incarnation)

@@ -154,8 +154,8 @@ func (r *Reconnaissance) step(m *mission) {
 				l = &Look{}
 				r.out[to] = l
 			}
-			// A transaction adds its ranges consecutively, so if it already has a request in this message, that is the last one.
-			// All ranges then share one request and one answer.
+			// A transaction adds its ranges consecutively, so if it already has a request in this message, that request is the
+			// last. All ranges then share one request and one answer.
 			if k := len(l.For); k == 0 || l.For[k-1].ID != m.t.ID {
 				l.For = append(l.For, LookFor{ID: m.t.ID, Look: uint64(m.looks)})
 				m.waiting++

@@ -1,5 +1,5 @@
 // Package rerun runs a stored procedure when some of its rows are stored on other nodes. A procedure that needs a
-// missing row stops. Its engine fetches the row and runs the procedure again from the start, with the rows received so
+// missing row stops. The engine fetches the row and runs the procedure again from the start, with the rows received so
 // far. Procedures are pure functions of their arguments and reads, so a second run repeats the first and gets further.
 // All engines that execute before they order (deferred update, two-phase locking, 2PC) use this package. No goroutine
 // waits for rows.
@@ -180,7 +180,8 @@ func (k *Task) find(r *txn.Range) *Read {
 	return nil
 }
 
-// miss requests the range all, which includes the missing range wanted, and returns the error for the procedure.
+// miss handles a read of the range wanted, which has not been supplied. It requests the range all, which includes
+// wanted, and returns the error for the procedure.
 func (k *Task) miss(wanted *txn.Range, all txn.Range) error {
 	if k.t.Exact && !k.t.Reads(wanted) {
 		k.stray = true

@@ -61,13 +61,13 @@ func (s *Sender) Receive(from geo.NodeID, m *Ack) {
 	if i < 0 {
 		return // the answer belongs to an aborted transfer
 	}
-	// The sender's owner notices that the transfer ended unacknowledged and sends the state again.
+	// If the transfer has failed, the sender's owner notices this and sends the state again.
 	if m.Damaged || !s.states[i].Acknowledged(m.Got, s.env.Now()) || s.states[i].Done() {
 		s.Cancel(from)
 	}
 }
 
-// Fire handles the sender's timer: it drops silent transfers, and sends the next piece of each of the others.
+// Fire handles the sender's timer: it drops silent transfers, and sends the next piece of each remaining transfer.
 func (s *Sender) Fire() {
 	s.set = false
 	now := s.env.Now()

@@ -21,10 +21,10 @@
 // The group agrees on views. A view consists of the members, and the outcome of the epoch that a failure interrupted.
 // The primary of a partition is the first member of the view that holds the partition.
 //
-// A new coordinator, or a coordinator that misses a node, asks all nodes for the last epoch that they voted for. A node
-// that answers no longer votes for an earlier coordinator. If all nodes have voted for an epoch, the epoch is
-// committed. Otherwise it cannot have been committed, and is aborted at all nodes. Single epochs therefore need no
-// agreement in the group, and a coordinator's decision costs no round trip.
+// A new coordinator, or a coordinator that no longer hears from a node, asks all nodes for the last epoch that they
+// voted for. A node that answers no longer votes for an earlier coordinator. If all nodes have voted for an epoch, the
+// epoch is committed. Otherwise it cannot have been committed, and is aborted at all nodes. Single epochs therefore
+// need no agreement in the group, and a coordinator's decision costs no round trip.
 //
 // Joining. A view may omit a node because the node or its links were slow. Such a node abandons its epoch. At the start
 // of a later epoch it joins, and the primaries send it the rows.
@@ -168,9 +168,9 @@ func place(t *geo.Topology, p protocol.Params) geo.Layout {
 // tolerates is Engine.Tolerates: any f regions. Settles allows for failed rounds. A member that campaigns without
 // success doubles its wait for the next campaign. A coordinator whose round failed doubles its wait for other nodes.
 //
-// A transaction is answered with the second epoch at the latest: the epoch in progress, and then the transaction's own
-// epoch. An epoch lasts as long as its longest transaction. The number of retries at a node is not bounded, so Settles
-// and Answers are 0 if nodes retry.
+// A transaction is answered at the end of the second epoch at the latest: the epoch in progress, and then the
+// transaction's own epoch. An epoch lasts as long as its longest transaction. The number of retries at a node is not
+// bounded, so Settles and Answers are 0 if nodes retry.
 func tolerates(t *geo.Topology, p protocol.Params) protocol.Tolerance {
 	f := faults(t, p)
 	if f == 0 {

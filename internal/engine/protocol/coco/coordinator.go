@@ -154,8 +154,8 @@ func (c *coordinator) silent(n geo.NodeID) bool {
 	return n != c.r.self && c.r.env.Now()-c.heard[n] >= c.timeout<<min(max(0, c.vain-1), maxVain)
 }
 
-// collect starts a ballot: it asks all nodes for their states. The timeout starts again for a node that has sent a
-// message within the last third of it.
+// collect starts a ballot: it asks all nodes for their states. For a node that has sent a message within the last third
+// of the timeout, the timeout starts again.
 func (c *coordinator) collect() {
 	now := c.r.env.Now()
 	for n := range c.heard {
@@ -191,13 +191,13 @@ func (c *coordinator) form() {
 	}
 }
 
-// next returns a view of the nodes that have answered, or nil while it must wait for a member of the last view. The
-// view commits an epoch that all these members have voted for, because the earlier coordinator may have announced the
-// commit. It aborts an epoch that one of these members has not voted for, because such an epoch cannot have been
-// committed.
+// next returns a view of the nodes that have answered, or nil while further answers are needed. The view commits an
+// epoch if all answering members of the last view have voted for the epoch, because the earlier coordinator may have
+// announced the commit. The view aborts an epoch that one of these members has not voted for: without all votes, it
+// cannot have been committed.
 //
-// A node that lacks rows after this decision joins. A new incarnation has no rows, and its predecessor's vote does not
-// count as its own.
+// A node whose rows are incomplete after this decision becomes a joining member. A new incarnation has no rows, and its
+// predecessor's vote does not count as its own.
 func (c *coordinator) next() *View {
 	v := &View{Ballot: c.ballot}
 	first := true
@@ -220,9 +220,9 @@ func (c *coordinator) next() *View {
 			member = false
 		}
 		voted := s.Epoch
-		// A vote for an epoch before the view says nothing about the view's epochs.
+		// A vote for an epoch before the latest view says nothing about the latest view's epochs.
 		if voted < c.latest.First {
-			voted = c.latest.Committed // it has not voted for an epoch of this view
+			voted = c.latest.Committed // the node has not voted in the latest view
 		}
 		// The old coordinator commits an epoch only with the votes of all members. So the smallest vote bounds every commit
 		// that it may have announced.
@@ -315,7 +315,7 @@ func (c *coordinator) apply(entry []byte) {
 	}
 	clear(c.ready)
 	c.begin(v.First)
-	// A member lost its state while the group agreed on the view, so the view counts a copy that no longer exists.
+	// If a member lost its state while the group agreed on the view, the view counts a copy that no longer exists.
 	if slices.ContainsFunc(v.Members, c.lost) {
 		c.collect()
 	}
@@ -413,7 +413,7 @@ func (c *coordinator) alive(from geo.NodeID, m *Alive) {
 
 // watch checks for silent members. If a silent member has not voted, the new view without it aborts the epoch.
 func (c *coordinator) watch(term uint64) {
-	// A timer of an earlier term must not run next to the timer of this term.
+	// A timer of an earlier term must not continue alongside the timer of this term.
 	if c.stage == idle || c.term != term {
 		return
 	}

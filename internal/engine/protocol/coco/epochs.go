@@ -70,8 +70,8 @@ type epochal interface {
 
 func sortedKeys[V any](m map[uint64]V) []uint64 { return slices.Sorted(maps.Keys(m)) }
 
-// receive handles a message of an epoch. It holds messages of epochs that have not started here. A message of an
-// earlier epoch comes from a node whose epoch was aborted, and is dropped.
+// receive handles a message of an epoch. It holds messages of epochs that have not started here. It drops messages of
+// earlier epochs.
 func (r *Replica) receive(from geo.NodeID, m epochal) {
 	switch {
 	// The sender has entered an epoch that this node enters once the coordinator's Start arrives. Dropping the message

@@ -12,10 +12,10 @@ import (
 
 // A node that has lost its process and state rejoins as a new incarnation, which is a different member of views. Its
 // predecessor may have voted for an epoch, and the new incarnation does not know about that vote. Therefore a
-// coordinator never counts a vote of the new incarnation for a view that does not include it. A coordinator that learns
-// of a new incarnation closes the epoch with a view in which the incarnation joins. A view starts with an epoch that no
-// node can have started, so two incarnations never share an epoch. Their attempts and messages are therefore never
-// confused.
+// coordinator never counts a vote of the new incarnation in a view that does not include this incarnation. A
+// coordinator that learns of a new incarnation closes the epoch with a view in which the incarnation joins. A view
+// starts with an epoch that no node can have started, so two incarnations never share an epoch. Their attempts and
+// messages are therefore never confused.
 //
 // Primaries send a new incarnation its rows in pieces (package statetransfer). If enough other nodes have the rows of
 // each shard, epochs do not wait for the transfer. The new incarnation votes for epochs whose writes it has. Rows that

@@ -162,7 +162,8 @@ func TestCommittedBeforeManyAborted(t *testing.T) {
 	}
 }
 
-// An outcome for an aborted epoch states how far the transaction had progressed.
+// The outcome of a transaction in an aborted epoch reports the class of the rows that the transaction had used until
+// then.
 func TestClassOfAbandoned(t *testing.T) {
 	r, w := alone(t, 0)
 	r.Receive(0, everybody())

@@ -12,7 +12,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/blocks/raftgroup"
 )
 
-// run identifies an attempt at a transaction: the executing node and that node's number of the attempt, from 1.
+// run identifies an attempt at a transaction: the executing node, and the number of the attempt on that node, starting
+// at 1.
 type run struct {
 	node   geo.NodeID
 	number uint64
@@ -37,11 +38,11 @@ type scanned struct {
 }
 
 // rows holds the rows of a node. The store has the state after the last committed epoch. The writes, reads and locks of
-// the running epoch are separate. Times restart in each epoch, because an epoch follows the previous epoch as a whole.
-// Discarding the separate entries rolls the epoch back.
+// the running epoch are separate. Times restart in each epoch, because all transactions of an epoch follow all
+// transactions of the previous epoch. Discarding the separate entries rolls the epoch back.
 type rows struct {
 	store *store.Hash
-	// logical is set if the logical clock validates reads: the parameter concurrency.
+	// logical is set if reads are validated with the logical clock (parameter concurrency).
 	logical bool
 	mistake mistake
 
@@ -177,7 +178,7 @@ func (e *rows) read(ranges []txn.Range) (rows []raftgroup.Found, versions []uint
 
 // readUntil returns the time up to which a row was read, individually or by a scan.
 func (e *rows) readUntil(w *row) uint64 {
-	// A version is read at its own time at the earliest, even if no validation has extended it.
+	// A version counts as read at the time of its write, even if no validation has extended its read time.
 	rts := max(w.rts, w.wts)
 	if w.Key.Ordered() {
 		for i := range e.scans[w.Key.Unit()] {
@@ -209,7 +210,7 @@ func (e *rows) lock(x run, keys []Expected) (verdict Verdict, least uint64) {
 				w.locked = x
 				e.locks[x] = append(e.locks[x], w)
 			}
-			// A write must be later than every read of the old version: in TicToc's order the readers come first.
+			// A write must be later than every read of the old version: TicToc orders these readers before the writer.
 			least = max(least, e.readUntil(w)+1)
 			continue
 		}
@@ -312,7 +313,8 @@ func (e *rows) extend(r txn.Range, at uint64) {
 	unit := r.From.Unit()
 	all := e.scans[unit]
 	for i := range all {
-		// A scan inside a recorded scan that is valid for at least as long adds nothing. Omitting it bounds the list.
+		// To bound the list, do not record a scan of the same range again, nor a scan inside a range that was read up to the
+		// same time or a later time.
 		if all[i].From <= r.From && r.To <= all[i].To && (all[i].rts >= at || all[i].Range == r) {
 			all[i].rts = max(all[i].rts, at)
 			return
@@ -371,7 +373,7 @@ func (e *rows) forget() {
 }
 
 // snapshot returns the committed rows of a shard in key order, in pieces of at most limit bytes, but at least one row
-// each. It returns at least one piece, which is empty if the shard is.
+// each. It returns at least one piece, which is empty if the shard is empty.
 func (e *rows) snapshot(l *geo.Layout, shard, limit int) [][]SnapshotRow {
 	pieces, bytes := [][]SnapshotRow{nil}, 0
 	for _, w := range e.committed(l, shard) {

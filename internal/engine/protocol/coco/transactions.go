@@ -208,7 +208,7 @@ func (r *Replica) lock(x *transaction) {
 	if _, x.err = x.task.Result(); x.err == nil {
 		x.writes = x.task.Writes().Entries()
 		if slices.ContainsFunc(x.writes, func(w txn.WriteEntry) bool { return w.Key.Everywhere() }) {
-			x.writes, x.err = nil, txn.ErrUndeclared // no transaction writes rows that every node holds
+			x.writes, x.err = nil, txn.ErrUndeclared // a transaction must not write rows that every node holds
 		}
 	}
 	slices.SortFunc(x.points, func(a, b Expected) int { return strings.Compare(string(a.Key), string(b.Key)) })

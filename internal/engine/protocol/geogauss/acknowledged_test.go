@@ -6,7 +6,7 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 )
 
-// An epoch is merged when a majority has declared it complete in the present view: a declaration in an earlier view may
+// An epoch is merged when a majority has declared it complete in the current view: a declaration in an earlier view may
 // omit a server.
 func TestAcknowledgedInThisView(t *testing.T) {
 	for name, tc := range map[string]struct {

@@ -27,8 +27,8 @@ var (
 	PartialAbort = mistaken("geogauss-partial-abort", partialAbort)
 	// Overwrites compares write sets only with write sets of the same epoch, regardless of the parameter isolation.
 	Overwrites = mistaken("geogauss-overwrites", overwrites)
-	// OwnLast counts the epochs of a departing server up to a wrong epoch. It uses the last epoch that this server
-	// had received when the leader asked, instead of the last epoch in the change.
+	// OwnLast counts the epochs of a departing server up to a wrong epoch. Each server uses the last epoch that it had
+	// received when the leader asked, instead of the last epoch in the change.
 	OwnLast = mistaken("geogauss-own-last", ownLast)
 )
 

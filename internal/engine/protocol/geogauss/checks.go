@@ -17,7 +17,8 @@ var (
 		"servers agree on the last epoch that counts before a new incarnation")
 )
 
-// frontierIn is the frontier in a view: in the next view it may wait for changes that this server does not know yet.
+// frontierIn names the frontier in one view, for checks that it never decreases. A change of the view may move the
+// frontier back (rewind).
 type frontierIn uint64
 
 func (v frontierIn) String() string { return fmt.Sprintf("the frontier in view %d", uint64(v)) }

@@ -21,10 +21,10 @@ type epochs struct {
 	base, baseView uint64
 	// ready are the complete epochs after base, up to frontier.
 	ready []segment
-	// wanted is the last epoch in which this server knows of write sets. filled is the last merged epoch with write sets.
+	// wanted is the last epoch with write sets that this server knows of. filled is the last merged epoch with write sets.
 	wanted, filled uint64
-	// awaited is the server with the first missing epoch, or nobody if no epoch is missing. since is the time from which
-	// this server awaits it.
+	// awaited is the server with the first missing epoch, or nobody if no epoch is missing. since is the time at which the
+	// wait for that server started.
 	awaited geo.NodeID
 	since   time.Duration
 
@@ -52,16 +52,16 @@ type server struct {
 	// need not be sent again, however long a link delays them.
 	passedOn []uint64
 	// incarnation is the latest known incarnation of the server. settled is the latest incarnation that the group has
-	// agreed on; its epochs count from the view with number from on. Epochs of earlier incarnations count up to boundary;
-	// epochs of the settled incarnation follow.
+	// agreed on. Epochs of earlier incarnations count up to epoch boundary. Later epochs count only if they belong to the
+	// settled incarnation, which starts in view from.
 	incarnation, settled uint32
-	// counted is the last merged epoch in which the server may have counted.
+	// counted is the last merged epoch in which the server's write sets may have counted.
 	counted        uint64
 	from, boundary uint64
 }
 
-// segment is a sequence of epochs that are merged together. Every counting member has ended them, and no member has
-// write sets before the last of them.
+// segment is a sequence of epochs that are merged together. Every counting member has ended these epochs, and only the
+// last of the epochs may have write sets.
 type segment struct {
 	end  uint64
 	view uint64    // view after the segment
@@ -111,7 +111,8 @@ func (e *epochs) end(from geo.NodeID, m *End) {
 	s := &e.servers[from]
 	sets := s.open
 	s.open = nil
-	// The sender may know write sets that have not arrived here, and waits for this server's epochs up to them.
+	// The sender may know of write sets that have not arrived here. It waits until this server has ended epoch Wanted,
+	// too.
 	if e.wanted = max(e.wanted, m.Wanted); m.Busy {
 		e.r.local.active = e.r.env.Now()
 	}
@@ -252,8 +253,8 @@ func (e *epochs) next() (g segment, complete bool) {
 		e.await(nobody)
 		return g, false
 	}
-	// Members may end an epoch without having learned of a view that earlier ends have already reported. The view never
-	// goes back.
+	// A member may end an epoch before it learns of a view that earlier End messages have reported. The view never goes
+	// back.
 	g.view = max(g.view, e.view)
 	for n := range e.servers {
 		// Only an entry that ends with the segment may contain write sets of it; longer entries are empty up to the
@@ -266,9 +267,9 @@ func (e *epochs) next() (g segment, complete bool) {
 	return g, true
 }
 
-// resume moves the walk to the first view in which a server counts, if all members have left. No end of a member can
-// then report that it knows the servers that have joined again. No server counts before that view, so no server merges
-// an epoch before it.
+// resume applies if all members have left: it moves the walk to the first later view in which a server counts. Without
+// members, no End message can report that its sender knows of the servers that have joined again. No server merges an
+// epoch before that view, because no server counts there.
 func (e *epochs) resume(epoch uint64) bool {
 	view := uint64(forever)
 	for n := range e.servers {
@@ -390,8 +391,8 @@ func (e *epochs) has(n geo.NodeID) uint64 { return max(e.servers[n].ended, e.bas
 // epochs.
 //
 // A server has received the epochs that it has declared complete in the current view. A declaration in an earlier view
-// means less: a server that has joined since then may count in epochs that were complete without it. That happens if
-// another server leaves that did not know of the join.
+// means less: a server that has joined since then may count in epochs that were complete without its write sets. That
+// happens if a server leaves before it has learned of the join.
 func (e *epochs) collect() {
 	low := e.base
 	for n := range e.servers {

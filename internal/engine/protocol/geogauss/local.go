@@ -150,15 +150,15 @@ func (l *local) close(epoch uint64) {
 // transaction waits until the server counts again, which happens after epochs that all other servers end.
 func (l *local) waits() bool { return l.held.Len() > 0 || l.r.epochs.busy() }
 
-// awake reports whether the server closes epochs: write sets wait to be merged, or have done so within the last second
-// (rest).
+// awake reports whether the server closes epochs. It does so while write sets or held transactions wait, and for a
+// second (rest) after the last activity.
 func (l *local) awake() bool {
 	// A single server waits for no other, so it need not stay awake after its last write set.
 	return l.waits() || l.r.nodes > 1 && l.r.env.Now() < l.active+rest
 }
 
-// wake sets the timer for the end of the running epoch, while there are write sets to be merged and for a while after
-// that. It closes the earlier epochs immediately, since other servers may wait for them.
+// wake sets the timer for the end of the running epoch, while the server is awake. It closes the earlier epochs
+// immediately, since other servers may wait for them.
 func (l *local) wake() {
 	now := l.r.env.Now()
 	if l.ticking || !l.awake() {

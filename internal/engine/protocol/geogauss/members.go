@@ -10,13 +10,13 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// members tracks the servers whose write sets count, on which the servers agree by Raft. Changes are numbered: view n
-// is the state after n changes.
+// members tracks which servers are members, so that their write sets count. The servers agree on membership changes by
+// Raft. View n is the membership after n changes.
 //
-// A silent server leaves with the last of its epochs that a majority of the servers has counted. The leader asks a
-// majority, and a server that answers counts no later epochs in this view. An epoch is merged only after a majority has
-// declared it complete in a single view. The two majorities intersect, so every merged epoch counts. A change that was
-// proposed in an earlier view has no effect.
+// The change by which a silent server leaves contains the server's last epoch that counts. To determine this epoch, the
+// leader asks a majority for the last epoch received. A server that answers counts no later epochs in this view. An
+// epoch is merged only after a majority has declared it complete in a single view. The two majorities intersect, so
+// every merged epoch counts. A change that was proposed in an earlier view has no effect.
 //
 // A server that recovers asks to join again. It counts after the epochs at whose end all counting members know that it
 // has joined. So no server has merged a later epoch without it.
@@ -47,7 +47,7 @@ type members struct {
 	requests, left, joined, terms int64
 }
 
-// tenure is an interval of membership: from view from on, up to epoch last.
+// tenure is an interval of membership: it starts in view from, and epoch last is its last epoch.
 type tenure struct{ from, last uint64 }
 
 // round is the leader's attempt to find out which epoch of a silent server is the last that counts.
@@ -221,7 +221,7 @@ func (m *members) suspect() {
 		m.r.env.Mark(serverSuspected)
 		m.begin(n)
 	case n != nobody:
-		m.change(func() *Change { return m.departure(n, 0) }) // it has left before, and its last epoch is known
+		m.change(func() *Change { return m.departure(n, 0) }) // n has left before, so its last epoch is known
 	case !m.current(m.r.self) && !m.r.replace.lacking:
 		m.r.env.Mark(leaderRejoins)
 		m.rejoin(m.r.self, &Rejoin{m.view})
@@ -263,11 +263,11 @@ func (m *members) limitTo(n geo.NodeID) uint64 {
 func (m *members) inquired(from geo.NodeID, q *Inquiry) {
 	if q.View != m.view || int(q.Server) >= m.r.nodes || m.group == nil {
 		m.r.env.Mark(inquiryOfAnotherView)
-		return // the leader repeats it once both are in the same view
+		return // the leader repeats the inquiry once both servers are in the same view
 	}
 	if m.r.replace.lacking {
 		m.r.env.Mark(inquiryWithoutState)
-		return // it does not know its predecessor's declarations
+		return // this server does not know its predecessor's declarations
 	}
 	m.r.env.Send(from, &Report{m.view, q.Server, m.limitTo(q.Server)})
 }
@@ -294,7 +294,7 @@ func (m *members) report(n geo.NodeID, last uint64) {
 
 // propose proposes that the silent server leaves, once a majority has reported and the leader has the epochs that
 // count. A leader without state relies on the servers that have reported: a server that is missing the epochs requests
-// them.
+// them from these servers.
 func (m *members) propose() {
 	q, have, last, holder := &m.round, 0, uint64(0), m.r.self
 	for n := range q.have {
@@ -406,8 +406,8 @@ func (m *members) apply(entry []byte) {
 	e.rewind()
 }
 
-// forget drops the epochs of changes that are merged here. A server that has not merged these epochs has them or
-// requests them.
+// forget removes epochs from changes once they are merged here. A server that has not merged these epochs has them
+// already, or requests them.
 func (m *members) forget() {
 	if !m.laden {
 		return

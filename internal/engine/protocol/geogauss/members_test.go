@@ -9,7 +9,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/consensus"
 )
 
-// A snapshot has a departed server's write sets until they are merged, and it has all changes permanently. A server
+// A snapshot contains all changes permanently, but a departed server's write sets only until they are merged. A server
 // that restores it is in the same view, with the same tenures.
 func TestSnapshotOfChanges(t *testing.T) {
 	r, _ := newServer(t)

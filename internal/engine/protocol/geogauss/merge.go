@@ -225,7 +225,7 @@ func (m *merge) answer() {
 			m.committed++
 		}
 		if c.server != m.r.self || c.set.Epoch <= m.r.epochs.servers[m.r.self].boundary {
-			continue // it belongs to another server, or to an earlier incarnation of this server
+			continue // the write set belongs to another server, or to an earlier incarnation of this server
 		}
 		// Own write sets are merged in the order in which they were sent, so the first open transaction belongs to this write
 		// set.

@@ -41,9 +41,9 @@ type replacement struct {
 	sender *statetransfer.Sender
 	sent   int64
 
-	// view is the view of the last change that has replaced a server with a new incarnation. merged is the last epoch
-	// with write sets that was merged here before that change. Lost servers may have been among the servers that
-	// acknowledged it.
+	// view is the view of the last change that has replaced a server with a new incarnation. merged is the last epoch with
+	// write sets that was merged here before that change. Lost servers may have been among the servers that acknowledged
+	// epoch merged.
 	view, merged uint64
 }
 
@@ -164,8 +164,8 @@ func (e *epochs) drop(s *server) {
 	s.log = nil
 }
 
-// anchor prepares a server's log for an epoch that arrives before this server has a state. If the epoch does not follow
-// the epochs in the log, they are discarded.
+// anchor prepares a server's log for an epoch that arrives before this server has received its state. If the epoch does
+// not follow the epochs in the log, they are discarded.
 func (e *epochs) anchor(s *server, c *Closed) {
 	// Beyond keepBytes the log starts again with this epoch. The gap to the state is requested later (restore).
 	if len(s.log) == 0 || c.After != s.ended || e.kept > keepBytes {

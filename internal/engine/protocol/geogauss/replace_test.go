@@ -41,8 +41,8 @@ func TestReplacedForgets(t *testing.T) {
 }
 
 // A new incarnation asks all other servers in turn for missing epochs, including the server that closed them. That
-// server's earlier messages went to the predecessor. A server that existed before does not ask that server, since links
-// lose nothing.
+// server's earlier messages went to the predecessor. A server that has kept its state does not ask the server that
+// closed the epochs, because links lose no messages.
 func TestWhoIsAskedForEpochs(t *testing.T) {
 	for name, tc := range map[string]struct {
 		incarnation uint32
@@ -258,8 +258,8 @@ func newIncarnation(t *testing.T, given map[string]string) (*Replica, *recorder)
 	}, none), env
 }
 
-// A server without a state declares nothing and reports nothing, not even to itself. It closes no epochs, passes
-// nothing on and sends no state, although its predecessor may have promised to.
+// A server without a state declares nothing and reports nothing, not even to itself. It closes no epochs, passes on no
+// epochs and sends no state, whatever its predecessor has declared.
 func TestSilentWithoutState(t *testing.T) {
 	r, env := newIncarnation(t, nil)
 	r.Receive(0, &End{Epoch: 5, Wanted: 5, Busy: true})
@@ -303,7 +303,7 @@ func donor(t *testing.T, given map[string]string) (*Replica, *recorder) {
 	return r, env
 }
 
-// stateOf returns the state that r sends when it is asked for its state in a view, or nil.
+// stateOf returns the state that r sends in answer to a StateRequest for a view, or nil.
 func stateOf(r *Replica, env *recorder, view uint64) *statetransfer.Piece {
 	env.sent = nil
 	r.replace.requested(2, &StateRequest{View: view})
@@ -417,7 +417,7 @@ func TestWhoGivesItsState(t *testing.T) {
 	}
 }
 
-// The next server may be lost only when all servers are members again, in the present incarnations. They must also have
+// The next server may be lost only when the latest incarnations of all servers are members again. They must also have
 // the epochs that were merged here while a lost server may have been among the servers that acknowledged them.
 func TestWhole(t *testing.T) {
 	for name, tc := range map[string]struct {

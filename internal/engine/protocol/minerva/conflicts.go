@@ -51,13 +51,13 @@ type usage struct {
 	written bool
 }
 
-// use is a row that a chain uses.
+// use is an entry in the list of the rows that a chain uses.
 type use struct {
 	row   int32 // index in used
 	write bool
 }
 
-// user is a chain that uses a row.
+// user is an entry in the list of the chains that use a row.
 type user struct {
 	chain int32
 	write bool

@@ -51,8 +51,9 @@ func (c *contention) sent() {
 	}
 }
 
-// epoch evaluates the re-executions of an epoch. valid transactions were committed as executed; again transactions were
-// re-executed. Neither number includes transactions that were first executed at commit.
+// epoch evaluates the re-executions of an epoch. valid is the number of transactions that were committed as executed,
+// and again is the number of re-executed transactions. Neither number includes transactions that were first executed at
+// commit.
 func (c *contention) epoch(valid, again int) {
 	// An epoch without optimistic executions proves nothing about contention, so it must not end the period that started
 	// at c.since.

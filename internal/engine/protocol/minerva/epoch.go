@@ -172,7 +172,7 @@ func (e *epochs) advance() {
 // complete reports whether this replica has received all batches of the next epoch.
 func (e *epochs) complete() bool {
 	for n, head := range e.queue.Front() {
-		// append and `begin` have opened a segment for every incarnation in the cut, so of does not return nil.
+		// append and `begin` have opened a segment for every incarnation in the cut, so of(head) is not nil.
 		if e.r.logs.all[n].of(head).received < head {
 			return false
 		}
@@ -228,7 +228,7 @@ func (e *epochs) reported(origin geo.NodeID, number uint64) bool {
 	return slices.ContainsFunc(e.discarded, func(of []uint64) bool { return of[origin] == number })
 }
 
-// forgotten records the report of another replica that it will never have a batch.
+// forgotten handles another replica's report that it lacks a batch and will never have it.
 func (e *epochs) forgotten(from geo.NodeID, m *Forgotten) {
 	if int(m.Origin) < e.r.nodes {
 		e.discarded[from][m.Origin] = m.Number
@@ -239,7 +239,7 @@ func (e *epochs) forgotten(from geo.NodeID, m *Forgotten) {
 // giveUp calls abandon if a batch that the next epoch needs is lost. It reports whether this replica is behind.
 func (e *epochs) giveUp() bool {
 	for n := range geo.NodeID(e.r.nodes) {
-		// abandon empties the queue, and missing needs a first element.
+		// abandon empties the queue, and missing reads the first queued cut.
 		if e.queue.Len() == 0 {
 			break
 		}
@@ -683,9 +683,9 @@ func (e *epochs) restore(data []byte) {
 	e.advance()
 }
 
-// fallBehind abandons, because other replicas have discarded the cuts before number. This replica still records the
-// cuts from number on. It also keeps the batches of later epochs: it has acknowledged them, so other replicas may have
-// to request them from it.
+// fallBehind stops committing epochs (abandon), because other replicas have discarded the cuts before number. This
+// replica still records the cuts from number on. It also keeps the batches of later epochs: it has acknowledged them,
+// so other replicas may have to request them from it.
 func (e *epochs) fallBehind(number uint64, cut Heads) {
 	e.abandon()
 	e.skip(number)

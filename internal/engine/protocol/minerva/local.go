@@ -152,8 +152,8 @@ func (l *local) newest(k txn.Key) *version {
 	return l.rows[k]
 }
 
-// visible returns the newest version, from v on, whose writer may still commit without re-execution. It returns nil if
-// there is none.
+// visible returns the newest version that is not newer than v and whose writer may still commit without re-execution.
+// It returns nil if there is no such version.
 func (l *local) visible(v *version) *version {
 	for v != nil && l.doomed(v.writer) {
 		v = v.older
@@ -247,7 +247,7 @@ func (l *local) commit(again bool, o txn.Outcome) {
 	for _, w := range x.record.Writes {
 		l.forget(w.Key, x)
 	}
-	// forget has removed all versions of x, and only they still needed the record.
+	// forget has removed all versions of x, which were the last users of the record.
 	x.record = nil
 	l.r.env.Reply(x.outcome)
 }

@@ -43,14 +43,14 @@ type batchLog struct {
 
 // segment is the part of a log that a single incarnation has appended.
 type segment struct {
-	// batches are the batches from number first on. Missing batches are nil.
+	// batches are the batches with consecutive numbers, starting at first. Missing batches are nil.
 	batches []*Batch
 	first   uint64
 	// received is the number up to which this replica has all batches of the segment. If the first batch of the
 	// incarnation is missing, it is the number before that batch.
 	received uint64
 	// ended is set once an epoch contains batches of a later incarnation. last is then the last batch of this segment that
-	// is in an epoch; no later batch of the segment will ever be in one.
+	// is in an epoch; no later batch of the segment will ever be in an epoch.
 	ended bool
 	last  uint64
 }
@@ -268,7 +268,7 @@ func (l *logs) drop(origin geo.NodeID, number uint64) {
 
 func (l *logs) dropFrom(g *segment, number uint64) {
 	for g.first <= number && len(g.batches) > 0 {
-		if b := g.batches[0]; b != nil { // a replica that is behind may lack some
+		if b := g.batches[0]; b != nil { // a replica that is behind may lack batches
 			l.kept -= b.size
 		}
 		g.batches[0] = nil

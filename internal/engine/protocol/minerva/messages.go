@@ -252,7 +252,7 @@ func (m *Join) String() string {
 	return fmt.Sprintf("wants the rows after epoch %d or a later one", m.Epoch)
 }
 
-// Follow requests the batches of the receiver's log from batch From on.
+// Follow requests the batches of the receiver's log, starting with batch From.
 type Follow struct {
 	From uint64 `codec:"max=maxNumber"`
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/protocoltest"
 )
 
-// sampleMessages has messages of every kind, empty and full.
+// sampleMessages returns messages of every kind, both empty and with all fields set.
 func sampleMessages() map[string]protocol.Message {
 	k, ordered := simload.Key(300), simload.GroupKey(3, 9)
 	return map[string]protocol.Message{
@@ -57,13 +57,13 @@ func TestCodec(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &consensus.Message{Body: body, Type: kind} // a consensus message has another start
+	m := &consensus.Message{Body: body, Type: kind} // decode handles consensus messages separately
 	if got, err := decode(m.Kind(), m.AppendTo(nil), nil); err != nil || !reflect.DeepEqual(got, m) {
 		t.Errorf("%v comes back as %v, %v", m, got, err)
 	}
 }
 
-// The decoder refuses bodies that are no valid encoding of a message.
+// decode refuses bodies that no valid message encodes to.
 func TestRefusedMessages(t *testing.T) {
 	for name, m := range map[string]protocol.Message{
 		"a range of no group": (&Batch{Records: []Record{{Txn: simload.Txn(1, "r1"), Reads: optimistic.Reads{

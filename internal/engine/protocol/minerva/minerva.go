@@ -160,8 +160,8 @@ func tolerates(t *geo.Topology, p protocol.Params) protocol.Tolerance {
 	return s
 }
 
-// replaces is Engine.Replaces: every replica can be replaced if the remaining replicas are a majority. The exception is
-// a coordinator that decides cuts without consensus.
+// replaces is Engine.Replaces: every replica can be replaced if the remaining replicas are a majority. If cuts are
+// decided without consensus, the coordinator cannot be replaced.
 func replaces(t *geo.Topology, p protocol.Params) (all []geo.NodeID) {
 	// Of two replicas, the remaining one is not a majority.
 	if t.Nodes() < 3 {

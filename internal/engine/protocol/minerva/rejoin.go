@@ -24,7 +24,8 @@ import (
 //
 // The new incarnation receives the cuts from the Raft group, or from the coordinator that decides cuts without
 // consensus. Another replica sends it the rows as of some epoch. After that, it follows the other replicas' logs: it
-// asks each replica for its batches after that epoch, including batches that its predecessor has acknowledged.
+// asks each replica for that replica's batches after the epoch, including batches that the lost predecessor has
+// acknowledged.
 //
 // All copies are complete again when three conditions hold:
 //
@@ -158,7 +159,8 @@ func (j *rejoin) whole() bool {
 	if !j.joined || e.behind {
 		return false
 	}
-	// This replica cannot send batches before began. Before succession, some replica may still request void batches.
+	// This replica cannot send batches of epochs before began. A replica that has not committed epoch succession may still
+	// request void batches.
 	least := max(j.began, e.succession)
 	for n, i := range j.incarnations {
 		switch {
@@ -301,7 +303,7 @@ func (j *rejoin) install() {
 	e.advance()
 }
 
-// follow sends a new incarnation the batches of this replica's log from m.From on, up to followBytes.
+// follow sends a new incarnation the batches of this replica's log starting with number m.From, up to followBytes.
 func (l *logs) follow(from geo.NodeID, m *Follow) {
 	g, size, most := &l.all[l.r.self].segment, 0, protocol.Shrunk(l.r.shrink, followBytes)
 	n := max(m.From, g.first)
@@ -424,7 +426,7 @@ func (g *batchLog) open(incarnation uint32) {
 	g.earlier = slices.Insert(g.earlier, at, segment{first: protocol.NumbersBefore(incarnation) + 1, received: protocol.NumbersBefore(incarnation)})
 }
 
-// end ends the segment of batch last with that batch. It reports whether it has discarded later batches.
+// end makes batch last the final batch of its segment. It reports whether it has discarded later batches.
 func (g *batchLog) end(last uint64) bool {
 	s := g.of(last)
 	s.ended, s.last, s.received = true, last, min(s.received, last)

@@ -47,8 +47,8 @@ func row(r *Replica, n uint64) int64 {
 	return simload.Value(rec)
 }
 
-// All replicas can be replaced if the remaining replicas are a majority. The exception is the first replica if it
-// decides cuts without consensus.
+// All replicas can be replaced if the remaining replicas are a majority. If cuts are decided without consensus, the
+// first replica, which decides them, cannot be replaced.
 func TestReplaces(t *testing.T) {
 	for name, tc := range map[string]struct {
 		partitions int
@@ -249,7 +249,8 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// Without consensus, the coordinator sends a new incarnation the cuts that it may need, followed by all later cuts.
+// Without consensus, the coordinator sends a new incarnation the cuts that the incarnation may need, followed by all
+// later cuts.
 func TestCutsByOnesWord(t *testing.T) {
 	given := map[string]string{"commit": commitProposed}
 	a, w := alone(t, 0, given)
@@ -459,9 +460,9 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// All copies exist when a new incarnation has rows and all batches that its predecessor has acknowledged. In addition,
-// all replicas must have committed the epoch of the new incarnation's initial rows, and the cut that voids its
-// predecessor's batches.
+// Replicas report full replication when a new incarnation has rows and all batches that its predecessor has
+// acknowledged. In addition, all replicas must have committed the epoch of the new incarnation's initial rows, and the
+// cut that voids its predecessor's batches.
 func TestWhole(t *testing.T) {
 	a, w := alone(t, 0, nil)
 	epoch(a, w, 1, "a1+1")

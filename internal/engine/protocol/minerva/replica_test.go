@@ -153,7 +153,7 @@ func fetches(late *Replica, seen *world, others map[*Replica]*world) {
 }
 
 // A replica that lacks a lost replica's batch falls behind once the other replicas have discarded that batch. It then
-// answers its clients accordingly.
+// answers open transactions with status Unknown, and refuses new transactions.
 func TestDiscardedBatch(t *testing.T) {
 	holder, late, sent, seen := discarding(t)
 	fetches(late, seen, map[*Replica]*world{holder: sent})

@@ -9,7 +9,7 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/protocoltest"
 )
 
-// sampleMessages has messages of every kind, empty and full, and entries of every kind.
+// sampleMessages returns messages and log entries of every kind, both empty and with all fields set.
 func sampleMessages() map[string]protocol.Message {
 	first := Functor{makeTimestamp(1_000_000, 3), simload.Txn(txn.MakeID(1, 1), "a1+5 r2")}
 	found := *simload.Txn(txn.MakeID(1, 2), "g3.9+5 w300=1")
@@ -40,7 +40,7 @@ func TestCodec(t *testing.T) {
 	protocoltest.Codec(t, sampleMessages(), protocoltest.All(decode, simload.Procedures))
 }
 
-// The decoder refuses bodies that are no valid encoding of a message.
+// decode refuses bodies that no valid message encodes to.
 func TestRefusedMessages(t *testing.T) {
 	for name, m := range map[string]protocol.Message{
 		"a transaction that cannot be prepared": &Write{Functor: Functor{1, &txn.Transaction{ID: 1, Proc: 9}}},

@@ -215,7 +215,8 @@ func (p *replacement) askToJoin() {
 	}
 }
 
-// proposeLosses proposes the new incarnations that this node knows to the group, if this node leads the group.
+// proposeLosses proposes losses for all new incarnations that the group has not agreed on yet, if this node leads the
+// group.
 func (p *replacement) proposeLosses() {
 	m := &p.r.membership
 	for n, incarnation := range p.known {

@@ -205,9 +205,9 @@ func TestSponsorOfANewIncarnation(t *testing.T) {
 }
 
 // From the mark on, all nodes use the mark as the new incarnation's only promise, regardless of its predecessor's
-// promises. They assume that the new incarnation has stored nothing. The new incarnation receives all functors that its
-// predecessor may have been counted for. It receives them as soon as the sender knows both the new incarnation and its
-// mark.
+// promises. They assume that the new incarnation has stored nothing. The new incarnation receives all functors for
+// which its predecessor may have been counted as a replica. A server sends its functors as soon as it knows both the
+// new incarnation and the mark.
 func TestMark(t *testing.T) {
 	for name, toldFirst := range map[string]bool{"told first": true, "marked first": false} {
 		t.Run(name, func(t *testing.T) {
@@ -251,7 +251,8 @@ func TestMark(t *testing.T) {
 }
 
 // A functor does not count as stored at all replicas before it is visible. A new incarnation therefore receives the
-// functor from the functor's server. If that server is lost, it receives the functor from the other replicas.
+// functor from the functor's server. If that server is lost, the new incarnation receives the functor from the other
+// replicas.
 func TestReplicatedWhenVisible(t *testing.T) {
 	r, w := node(t, 0, 0, 1, nil)
 	r.Submit(simload.Txn(txn.MakeID(1, 1), "a1+5"))

@@ -161,7 +161,7 @@ func (w *writes) recount(q int) {
 		}
 	}
 	slices.Sort(w.room)
-	// The elements from this one on are from a majority of the replicas, so a majority has reached this timestamp.
+	// The element at this index and all later elements belong to a majority, so a majority has reached this timestamp.
 	w.quorum[q], w.everywhere[q] = w.room[len(w.room)-w.r.majority], least
 	w.settle(&w.unstable, w.quorum, ^Timestamp(0))
 	w.replicate()
@@ -175,8 +175,8 @@ func (w *writes) replicate() {
 	w.r.functors.collect(w.r.self, w.replicated)
 }
 
-// settle removes functors up to timestamp upTo from the front of q, as long as have covers them in all their
-// partitions. It returns the timestamp of the last removed functor, or 0.
+// settle removes functors up to timestamp upTo from the front of q, as long as the timestamps in have cover them in all
+// their partitions. It returns the timestamp of the last removed functor, or 0.
 func (w *writes) settle(q *queue.Queue[write], have []Timestamp, upTo Timestamp) (last Timestamp) {
 	for q.Len() > 0 {
 		f := q.Front()

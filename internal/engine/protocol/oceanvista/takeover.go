@@ -80,7 +80,7 @@ type membership struct {
 
 const (
 	// decisionBytes bounds the functors that are kept for closed servers, in bytes. Each partition may use an equal part
-	// of it.
+	// of the bound.
 	decisionBytes = 16 << 20
 	// pieceBytes bounds the functors in one message of a report or a decision, in bytes. It keeps each message smaller
 	// than a frame, even if there are many unfinished functors.
@@ -230,7 +230,7 @@ func patienceAfter(silence time.Duration, times int) time.Duration {
 	return silence
 }
 
-// longestSilence is the length from which on the allowed silence no longer doubles.
+// longestSilence limits the doubling: an allowed silence that has reached it does not double again.
 const longestSilence = 10 * time.Second
 
 // propose sends an entry to the group's leader. If the entry is lost, a later tick proposes it again.
@@ -320,8 +320,8 @@ func (m *membership) decide(n geo.NodeID) {
 				have++
 			}
 		}
-		// A majority of the partition certainly includes a replica that has stored each stable functor. Fewer replicas may
-		// not.
+		// Every majority of the partition includes a replica that has stored a given stable functor. A minority may include
+		// none.
 		if have < m.r.majority {
 			m.r.env.Mark(reportsMissing)
 			return

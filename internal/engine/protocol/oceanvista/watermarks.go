@@ -21,7 +21,7 @@ type watermarks struct {
 	gossips, heldBack int64
 }
 
-// peer is this node's state of another server.
+// peer is the state that this node keeps about another server.
 type peer struct {
 	watermark Timestamp
 	// view is the highest view in the peer's messages. held buffers messages of the peer from views that this node has not

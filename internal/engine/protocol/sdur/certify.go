@@ -12,7 +12,7 @@ type Verdict uint8
 
 // The verdicts. Every verdict except Commit is an abort.
 const (
-	// Commit: the transaction has passed.
+	// Commit: the transaction has passed certification.
 	Commit Verdict = iota + 1
 	// Conflict: a concurrent transaction that was delivered earlier has written a row that this transaction has read. If
 	// this transaction is global, reads and writes of the rows that it writes are conflicts, too.
@@ -41,8 +41,8 @@ func (v Verdict) reason() string {
 	return [...]string{"", "", ReasonConflict, ReasonFalsePositive, ReasonTooOld, ReasonPrevented}[v]
 }
 
-// footprint is the part of a transaction in a group that certification needs. It identifies rows by their hashes.
-// Ranges, and the written keys that may lie in a range, are stored in full.
+// footprint describes a transaction's part in a group, as far as certification needs it. It identifies rows by their
+// hashes. Ranges, and the written keys that may lie in a range, are stored in full.
 type footprint struct {
 	reads   []uint64
 	ranges  []txn.Range
@@ -97,7 +97,8 @@ func (f *footprint) scans(k txn.Key) bool {
 // writesIn reports whether the transaction writes a row in range r.
 func (f *footprint) writesIn(r *txn.Range) bool { return slices.ContainsFunc(f.ordered, r.Contains) }
 
-// window stores the footprints and filters of the transactions that completed last in a group. Their number is kept.
+// window stores the footprints and filters of the last transactions that completed in a group. kept is the maximum
+// number of these transactions.
 type window struct {
 	kept          int
 	footprints    []footprint // by transaction number modulo kept

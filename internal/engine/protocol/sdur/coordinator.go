@@ -44,7 +44,7 @@ type transaction struct {
 	t      *txn.Transaction
 	task   *rerun.Task
 	phase  phase
-	parts  []*part // in the order of their first use; ascending once it terminates
+	parts  []*part // in the order of their first use; ascending once the transaction terminates
 	// waiting is the number of parts with outstanding rows or a missing final answer.
 	waiting int
 	// round is the number of the latest round of reads.

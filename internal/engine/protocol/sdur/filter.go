@@ -54,7 +54,8 @@ type filters struct {
 }
 
 func newFilters(size, kept int) filters {
-	// The window may start inside a block. The extra block keeps its oldest filters while the newest block is filled.
+	// The window may start inside a block. The extra block keeps the oldest filters of the window while the newest block
+	// is filled.
 	return filters{size: size, blocks: make([][]uint64, (kept+63)/64+1)}
 }
 

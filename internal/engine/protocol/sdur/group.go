@@ -343,7 +343,7 @@ func (g *group) applyDecide(n raftgroup.Name, e ending) {
 	x.decided, x.logged, x.verdict, x.timestamp = true, true, e.verdict, e.timestamp
 	if x.completed > 0 {
 		delete(g.globals, n)
-		// The window is a ring: after history more completions, the slot belongs to another transaction.
+		// The window is a ring: after history.kept more completions, the slot belongs to another transaction.
 		if x.gone() && x.completed+uint64(g.history.kept) > g.completed {
 			g.history.remove(x.completed)
 		}
@@ -415,7 +415,7 @@ func (g *group) Serve(from geo.NodeID, m protocol.Message) {
 // may already have delivered it.
 //
 // The outcome of a transaction that was delivered earlier is still stored. Only the coordinator's Done number removes
-// it. A Done number above the transaction's is sent after this message, over the same link.
+// it. The coordinator sends a Done number above this transaction's number only after this message, over the same link.
 func (g *group) submit(n raftgroup.Name, m *Submit) {
 	g.r.clock.See(m.Floor)
 	// Only a repeated submission can be in the log already; first submissions skip the lookups.

@@ -11,9 +11,9 @@ import (
 // tolerates is Engine.Tolerates. The database tolerates the loss of any regions without which every group has a
 // majority. It settles once groups have elected leaders and settled the transactions of lost coordinators.
 //
-// After that, a transaction reads, is delivered by majorities, collects votes and receives its outcome. It may wait as
-// long for the transactions before it. In addition, it may first send a read to a lost member, and wait for another
-// transaction that has done the same.
+// After that, a transaction reads, is delivered by majorities, collects votes and receives its outcome. It may wait
+// equally long for the transactions before it. In addition, it may first send a read to a lost member, and wait for
+// another transaction that has done the same.
 func tolerates(t *geo.Topology, p protocol.Params) protocol.Tolerance {
 	s, rtt := raftgroup.Tolerates(t, t.Placed()), t.LongestRTT()
 	s.Settles = raftgroup.Settles(p.Duration("election"), p.Duration("recovery"), rtt)

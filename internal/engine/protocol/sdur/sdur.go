@@ -21,11 +21,11 @@
 // transactions that write in the scanned group of rows. The written keys, which are kept next to the filters, decide
 // whether a written row lies in the range. An inserted row therefore conflicts like a changed row.
 //
-// A transaction that has passed is pending until all transactions before it have completed. A global transaction is
-// also pending until all its groups have voted (votes.go). Leaders send their votes to each other, and put the outcome
-// into their logs. The outcome is certain before that, because votes follow from logs, so a leader answers and
-// continues immediately. If a vote stays missing, the waiting group demands it. A group that has not delivered the
-// transaction then votes to abort it, through its log.
+// A transaction that has passed certification is pending until all transactions before it have completed. A global
+// transaction is also pending until all its groups have voted (votes.go). Leaders send their votes to each other, and
+// put the outcome into their logs. The outcome is certain before that, because votes follow from logs, so a leader
+// answers and continues immediately. If a vote stays missing, the waiting group demands it. A group that has not
+// delivered the transaction then votes to abort it, through its log.
 //
 // With a reordering threshold, a global transaction completes at the earliest when that number of transactions has been
 // delivered after it. Until then all members know that it is pending, so a local transaction can leap over it. The
@@ -39,8 +39,9 @@
 // conflicts. A global transaction has the latest timestamp of its groups' votes. A local transaction has a later
 // timestamp than all transactions that completed before it.
 //
-// A read-only transaction reads at a closed timestamp, at or below which all transactions have completed here. All
-// readers therefore see the same order, but may miss the most recent transactions that were already answered.
+// A read-only transaction reads at a closed timestamp: all transactions at or below it have completed at the member
+// that answers. All readers therefore see the same order, but may miss the most recent transactions that were already
+// answered.
 package sdur
 
 import (

@@ -13,21 +13,22 @@ import (
 type state struct {
 	// deliveries is the paper's delivery counter, DC: the number of delivered transactions and ticks.
 	deliveries uint64
-	// completed is the paper's snapshot counter, SC: the number of transactions that have passed and completed. It
-	// includes transactions that another group has aborted.
+	// completed is the paper's snapshot counter, SC: the number of transactions that have passed certification and
+	// completed. It includes transactions that another group has aborted.
 	completed uint64
 	// last is the largest timestamp of the committed transactions.
 	last uint64
 	// horizon is the timestamp of the last applied entry. Later deliveries have larger timestamps.
 	horizon uint64
-	// pending are the transactions that have passed and not completed, in the order of their completion: the paper's
-	// pending list, PL. The first of them is always global.
+	// pending are the transactions that have passed certification and not completed, in the order of their completion: the
+	// paper's pending list, PL. The first of them is always global.
 	pending []*delivery
-	// globals are the global transactions that have passed, until they have completed and their outcome is in the log.
+	// globals are the global transactions that have passed certification, until they have completed and their outcome is
+	// in the log.
 	globals    map[raftgroup.Name]*delivery
 	history    window
 	unfinished unfinished
-	// ended are the transactions completed, with an outcome that is not in the log or were rejected.
+	// ended holds the outcomes of the transactions that have completed, were rejected or were prevented.
 	ended raftgroup.Endings[ending]
 	// prevented are the transactions in ended that this group voted to abort before their delivery.
 	prevented map[raftgroup.Name]bool
@@ -67,7 +68,7 @@ func (g *group) closed() uint64 {
 func (g *group) Snapshot() []byte {
 	b := codec.AppendUvarint(codec.AppendUvarint(nil, g.deliveries), g.completed)
 	b = codec.AppendUvarint(codec.AppendUvarint(b, g.last), g.horizon)
-	var decided []*delivery // that have completed
+	var decided []*delivery // decided transactions that have completed
 	for _, x := range g.globalsInOrder() {
 		// Pending transactions follow separately. Completed transactions are needed until their outcomes are in the log.
 		if x.completed > 0 {

@@ -90,7 +90,7 @@ type part struct {
 	again      bool // the effects were sent in an earlier term
 	refused    bool // the group has not prepared the transaction and will not
 	needs      []rerun.Need
-	last       bool // needs are the whole footprint of the transaction
+	last       bool // set if needs are the whole footprint of the transaction
 	writes     []txn.WriteEntry
 	timestamp  uint64
 
@@ -375,7 +375,7 @@ func (r *Replica) restart(x *transaction) {
 	r.counters.restarts++
 	r.env.Mark(restarted)
 	r.abort(x)
-	// The new attempt keeps the transaction's age. With a younger age it could be wounded again and again.
+	// The new attempt keeps the transaction's age. If it counted as younger, it could be wounded again and again.
 	r.run(r.begin(x.t, x.age))
 }
 
@@ -496,7 +496,7 @@ func (r *Replica) contended(x *transaction) {
 
 // cancel asks a group's leaseholder to give up a preparation that still waits for locks.
 func (r *Replica) cancel(x *transaction, p *part) {
-	// Under a leaseholder of another term, there is no preparation yet. request sends it and then cancels it there.
+	// A leaseholder of another term has not received the preparation yet: request sends it there and then cancels it.
 	if l := r.leaseholders[p.group]; p.open == toPrepare && p.sent == l.term && l.term > 0 {
 		r.send(l.node, &Ask{Header{Group: p.group, Term: l.term, Number: x.number, Clock: r.now()}, Cancel})
 	}

@@ -27,8 +27,8 @@ func newGroup(r *Replica, shard int) *group {
 	return g
 }
 
-// current reports whether this leaseholder has the newest state. Either it holds the lease, or it still led at some
-// instant after a transaction had all its locks.
+// current reports whether this leaseholder has the newest state. The leaseholder either has the lease, or still led at
+// some instant after h had acquired all its locks.
 func (g *group) current(h *holder) bool {
 	return g.Raft.Leased() || h.unleased && g.Raft.LedSince(h.mark) || g.r.mistake == staleLease
 }

@@ -12,8 +12,8 @@ import (
 // majority. It settles once groups have elected leaseholders and resolved the transactions of lost coordinators.
 //
 // After that, a transaction locks and prepares, and each step takes a round trip to leaseholders and from there to
-// majorities. The transaction may wait as long for the locks of other transactions. In addition, it may first send a
-// request to a lost member, and wait for another transaction that has done the same.
+// majorities. The transaction may wait equally long for the locks of other transactions. In addition, it may first send
+// a request to a lost member, and wait for another transaction that has done the same.
 func tolerates(t *geo.Topology, p protocol.Params) protocol.Tolerance {
 	s, rtt := raftgroup.Tolerates(t, t.Placed()), t.LongestRTT()
 	s.Settles = raftgroup.Settles(p.Duration("election"), p.Duration("recovery"), rtt)

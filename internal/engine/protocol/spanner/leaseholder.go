@@ -171,7 +171,8 @@ func (g *group) ready(h *holder) {
 // will be.
 //
 // The outcome of a transaction that was committed in an earlier term is still stored. Only the coordinator's Done
-// number removes it. A Done number above the transaction's is sent after this message, over the same link.
+// number removes it. The coordinator sends a Done number above this transaction's number only after this message, over
+// the same link.
 func (g *group) effects(n raftgroup.Name, e *Effects, m protocol.Message) {
 	h := g.holders[n]
 	if h == nil {
@@ -180,7 +181,7 @@ func (g *group) effects(n raftgroup.Name, e *Effects, m protocol.Message) {
 				g.r.env.Mark(committedBefore)
 				reply := Committed
 				if _, several := m.(*Prepare); several {
-					reply = Prepared // as in all other groups: it is committed
+					reply = Prepared // a committed transaction was prepared in all its groups
 				}
 				g.answer(n, reply, o.Timestamp)
 				return
@@ -276,7 +277,7 @@ func (g *group) proceed(h *holder) {
 			}
 		}
 		g.log(h, commandPrepare, e)
-		// The preparation may be applied with this timestamp, so close must not pass it before that.
+		// The preparation may be applied with this timestamp, so close must return a lower timestamp until then.
 		g.preparing[h.name] = e.timestamp
 		return
 	}

@@ -73,8 +73,8 @@ func (g *group) sweep() {
 	}
 }
 
-// abandon drops the unprepared transactions of coordinator c with numbers below below, and starts recovery for the
-// prepared ones.
+// abandon drops coordinator c's unprepared transactions whose numbers are less than below, and starts recovery for its
+// prepared transactions.
 func (g *group) abandon(c geo.NodeID, below uint64) {
 	now := g.r.env.Now()
 	for _, n := range slices.SortedFunc(maps.Keys(g.holders), raftgroup.Name.Compare) {

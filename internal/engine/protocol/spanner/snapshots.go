@@ -60,7 +60,7 @@ func (g *group) answerSnapshot(q *snapshotRead) bool {
 	case !g.Raft.Joined(): // a new incarnation has no rows
 		g.r.env.Mark(readBeforeJoining)
 		return false
-	// Versions below oldest are missing after a state transfer, those below trimmed were discarded.
+	// Versions below oldest are missing after a state transfer, and versions below trimmed were discarded.
 	case q.At < max(g.oldest, g.r.trimmed):
 		a.TooOld = true
 		g.r.env.Mark(snapshotTooOld)

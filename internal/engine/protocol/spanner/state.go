@@ -48,8 +48,8 @@ const (
 	forgotten      // ended in all groups
 )
 
-// look returns a transaction's fate, and its outcome if that is over. It is called if a leaseholder or a coordinator
-// may have been lost.
+// look returns a transaction's fate, and its outcome if the fate is over. It is called if a leaseholder or a
+// coordinator may have been lost.
 func (s *state) look(n raftgroup.Name) (f fate, o Outcome) {
 	if s.prepared[n] != nil {
 		return inDoubt, Outcome{}
