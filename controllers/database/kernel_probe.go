@@ -230,7 +230,7 @@ func (k *kernelProbes) pod(db *v1alpha1.GeoDatabase, node string) *corev1.Pod {
 	return pod
 }
 
-// probePod returns a pod with a sidecar's right to change the network of its pod.
+// probePod returns a pod that, like a sidecar, may change its own network.
 func probePod(db *v1alpha1.GeoDatabase, image, name string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: db.Namespace, Labels: kube.DatabaseLabels(db, kube.RoleNetwork)},

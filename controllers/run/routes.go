@@ -67,8 +67,9 @@ func (s *scope) services(ctx context.Context) ([]corev1.Service, error) {
 	return list.Items, err
 }
 
-// rerouted returns an error that stops the run if an object in ways was written after the start. It also returns an
-// error if connections to the database are diverted: see ledElsewhere.
+// rerouted returns an error that stops the run if an object that ways returns was written or deleted after the start.
+// It also returns an error if a NetworkPolicy was added, or if connections to the database are diverted: see
+// ledElsewhere.
 func (s *scope) rerouted(ctx context.Context, before *snapshot) error {
 	// After the last window, a changed route can no longer affect measurements.
 	if before == nil || before.Ways == nil || s.atLeast(v1alpha1.StageRecover) {

@@ -21,8 +21,8 @@ func update(id, version txn.ID, sent, answered time.Duration) history.Txn {
 		{Kind: history.Read, Key: txn.IntKey(1, 7), Version: version, Known: true}, {Kind: history.Write, Key: txn.IntKey(1, 7), Version: version, Known: true}}}
 }
 
-// inTurn returns the history of a region. According to the histories of the two regions, their transactions replace one
-// row in turn.
+// inTurn returns a region's history. In the two regions' histories, transactions of both regions replace one row in
+// turn.
 func inTurn(region string) []history.Txn {
 	if region == "us-west-2" {
 		return []history.Txn{update(1, 0, 0, 10), update(3, 2, 40, 50)}

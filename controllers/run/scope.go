@@ -112,7 +112,8 @@ func (s *scope) condition(kind string, value bool, reason, message string) {
 	s.say(kind, status, reason, message)
 }
 
-// say sets a condition. When a run stops waiting for other runs, for whatever reason, it also restarts the deadlines.
+// say sets a condition. If the run thereby stops waiting for other runs, for whatever reason, say also restarts or
+// extends the deadlines.
 func (s *scope) say(kind string, status metav1.ConditionStatus, reason, message string) {
 	st, now := &s.run.Status, s.now()
 	switch was := s.reason(kind); {

@@ -19,7 +19,7 @@ import (
 )
 
 // warmup creates the workers and waits until all have connected their clients. It then chooses a start time, sends it
-// to the workers, and waits until measuring starts. The order of the writes is:
+// to the workers, and waits until measuring starts. The order of the steps is:
 //
 //	Jobs created -> WorkersCreated in the status -> all workers ready -> snapshot of the nodes' processes
 //	-> start time in the status -> start time in each worker's ConfigMap, once -> measuring starts

@@ -101,7 +101,9 @@ func TestErrors(t *testing.T) {
 		ack + "N []E\n}\ntype E struct{}":              "elements of type E may be empty",
 		ack + "N []int `codec:\"as=list\"`\n}":         "want functions sizeList, appendList and readList in the package",
 		"//codec:message\ntype A struct{}":             `directive "//codec:message": want //codec:part`,
-		"//codec:part\ntype A []int":                   "type A is not a struct",
+		"//codec:part\ntype A map[int]int":             "type A can be a part only if it is a struct or a slice",
+		"//codec:part\ntype A []int":                   "type int: want a tag max=LIMIT",
+		"//codec:part limit=3\ntype A []int":           `tag codec:"limit=3": want`,
 	} {
 		if _, err := generated(t, source+"\n"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", source, err, want)

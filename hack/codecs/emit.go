@@ -39,7 +39,7 @@ func emit(p *pkg) ([]byte, error) {
 	for len(g.todo) > 0 {
 		name := g.todo[0]
 		g.todo = g.todo[1:]
-		if err := g.structType(p.types[name]); err != nil {
+		if err := g.declared(p.types[name]); err != nil {
 			return nil, err
 		}
 	}
@@ -192,14 +192,21 @@ func (m *methods) appendf(format string, args ...any) { fmt.Fprintf(&m.app, form
 
 func (m *methods) readf(format string, args ...any) { fmt.Fprintf(&m.read, format+"\n", args...) }
 
-// structType writes the methods of a struct.
-func (g *generator) structType(t *typeDecl) error {
-	s, ok := t.expr.(*ast.StructType)
-	if !ok {
-		return fmt.Errorf("package %s: type %s is not a struct, so it has no fields to encode", g.p.name, t.name)
-	}
+// declared writes the methods of a struct or a list.
+func (g *generator) declared(t *typeDecl) error {
 	m := &methods{size: &sizer{}}
-	if err := g.structFields(t.name, s, m); err != nil {
+	s, _ := t.expr.(*ast.StructType)
+	list, isList := t.expr.(*ast.ArrayType)
+	var err error
+	switch {
+	case s != nil:
+		err = g.structFields(t.name, s, m)
+	case isList:
+		err = g.array("(*m)", list, t.name, t.options, 0, m)
+	default:
+		err = fmt.Errorf("package %s: type %s can be a part only if it is a struct or a slice", g.p.name, t.name)
+	}
+	if err != nil {
 		return err
 	}
 	if g.p.funcs[t.name+".check"] != nil {
@@ -226,7 +233,7 @@ func (g *generator) structType(t *typeDecl) error {
 		} else {
 			g.out.WriteByte('\n')
 		}
-		if !strings.Contains(body, "m.") {
+		if !strings.Contains(body, "m.") && !strings.Contains(body, "*m") {
 			recv = strings.TrimPrefix(recv, "m ")
 		}
 		fmt.Fprintf(&g.out, "func (%s) %s%s {\n%s}\n", recv, name, signature, body)
@@ -338,8 +345,9 @@ func (p *pkg) readsTransactions(name string) bool {
 	if t == nil {
 		return false
 	}
-	if f := p.handRead(name); f != nil {
-		return f.Params.NumFields() > 1
+	if size, _ := p.handWritten(t); size != "" {
+		f := p.handRead(name)
+		return f != nil && f.Params.NumFields() > 1
 	}
 	found := false
 	ast.Inspect(t.expr, func(n ast.Node) bool {

@@ -27,8 +27,9 @@ type pkg struct {
 type typeDecl struct {
 	name string
 	expr ast.Expr
-	// part is set if the type has the directive //codec:part.
-	part bool
+	// part is set if the type has the directive //codec:part. For a list, options hold for its elements.
+	part    bool
+	options options
 }
 
 func parse(dir string) (*pkg, error) {
@@ -95,11 +96,10 @@ func (p *pkg) addSpec(d *ast.GenDecl, s ast.Spec) error {
 		if doc == nil {
 			doc = d.Doc
 		}
-		part, err := isPart(doc)
-		if err != nil {
-			return fmt.Errorf("%v: type %s: %w", p.fset.Position(s.Pos()), s.Name.Name, err)
+		t := &typeDecl{name: s.Name.Name, expr: s.Type}
+		if err := t.readDirective(doc); err != nil {
+			return fmt.Errorf("%v: type %s: %w", p.fset.Position(s.Pos()), t.name, err)
 		}
-		t := &typeDecl{name: s.Name.Name, expr: s.Type, part: part}
 		p.types[t.name] = t
 		p.order = append(p.order, t.name)
 	}
@@ -120,20 +120,27 @@ func receiver(t ast.Expr) string {
 	return ""
 }
 
-// isPart reports whether a type's doc comment has the directive //codec:part.
-func isPart(doc *ast.CommentGroup) (bool, error) {
+// readDirective reads the directive //codec:part in the type's doc comment. Options may follow it.
+func (t *typeDecl) readDirective(doc *ast.CommentGroup) (err error) {
 	if doc == nil {
-		return false, nil
+		return nil
 	}
 	for _, c := range doc.List {
-		if text, ok := strings.CutPrefix(c.Text, "//codec:"); ok {
-			if text != "part" {
-				return false, fmt.Errorf("directive %q: want //codec:part", c.Text)
-			}
-			return true, nil
+		text, ok := strings.CutPrefix(c.Text, "//codec:")
+		if !ok {
+			continue
 		}
+		verb, list, hasOptions := strings.Cut(text, " ")
+		if verb != "part" {
+			return fmt.Errorf("directive %q: want //codec:part", c.Text)
+		}
+		t.part = true
+		if hasOptions {
+			t.options, err = parseList(list)
+		}
+		return err
 	}
-	return false, nil
+	return nil
 }
 
 // kind returns the constant with the kind of a message type, or "" for any other type.
@@ -144,6 +151,17 @@ func (p *pkg) kind(t *typeDecl) string {
 		}
 	}
 	return ""
+}
+
+// handWritten returns the names of the hand-written methods of a type, or "".
+func (p *pkg) handWritten(d *typeDecl) (size, app string) {
+	switch {
+	case p.funcs[d.name+".size"] != nil:
+		return "size", "appendTo"
+	case p.funcs[d.name+".Size"] != nil:
+		return "Size", "AppendTo"
+	}
+	return "", ""
 }
 
 // custom reports whether a message has hand-written methods Size, AppendTo and read.
@@ -208,10 +226,15 @@ func parseOptions(tag *ast.BasicLit) (o options, err error) {
 		return o, nil
 	}
 	text, _ := strconv.Unquote(tag.Value)
-	text, ok := reflect.StructTag(text).Lookup("codec")
+	list, ok := reflect.StructTag(text).Lookup("codec")
 	if !ok {
 		return o, nil
 	}
+	return parseList(list)
+}
+
+// parseList parses options that are separated by commas.
+func parseList(text string) (o options, err error) {
 	for _, option := range strings.Split(text, ",") {
 		key, value, hasValue := strings.Cut(option, "=")
 		ok := hasValue

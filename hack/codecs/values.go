@@ -118,7 +118,7 @@ func (g *generator) ident(x, base, name string, o options, depth int, m *methods
 	if n := title(base); g.p.funcs["size"+n] != nil && g.p.funcs["append"+n] != nil && g.p.funcs["read"+n] != nil {
 		return g.as(x, base, m)
 	}
-	if size, app := g.handWritten(d); size != "" { // in at least one byte
+	if size, app := g.p.handWritten(d); size != "" { // in at least one byte
 		m.min.bytes++
 		m.size.add(fmt.Sprintf("%s.%s()", x, size))
 		m.appendf("b = %s.%s(b)", x, app)
@@ -136,6 +136,9 @@ func (g *generator) ident(x, base, name string, o options, depth int, m *methods
 		}
 		return nil
 	}
+	if _, list := d.expr.(*ast.ArrayType); list && d.part {
+		return g.part(x, d, m)
+	}
 	switch t := d.expr.(type) {
 	case *ast.StructType:
 		return g.part(x, d, m)
@@ -151,18 +154,7 @@ func (g *generator) ident(x, base, name string, o options, depth int, m *methods
 	return fmt.Errorf("type %s cannot be encoded: want methods size and appendTo, and a function read%s", name, title(base))
 }
 
-// handWritten returns the names of the hand-written methods of a type, or "".
-func (g *generator) handWritten(d *typeDecl) (size, app string) {
-	switch {
-	case g.p.funcs[d.name+".size"] != nil:
-		return "size", "appendTo"
-	case g.p.funcs[d.name+".Size"] != nil:
-		return "Size", "AppendTo"
-	}
-	return "", ""
-}
-
-// part writes the encoding of a value of a local struct, whose methods are generated, too.
+// part writes the encoding of a value of a local struct or list, whose methods are generated, too.
 func (g *generator) part(x string, d *typeDecl, m *methods) error {
 	g.queue(d.name)
 	size, app := "size", "appendTo"
@@ -176,8 +168,13 @@ func (g *generator) part(x string, d *typeDecl, m *methods) error {
 	} else {
 		m.readf("%s.read(r)", x)
 	}
+	s, ok := d.expr.(*ast.StructType)
+	if !ok {
+		m.min.bytes++ // the number of elements
+		return nil
+	}
 	inner := &methods{size: &sizer{}}
-	if err := g.structFields(d.name, d.expr.(*ast.StructType), inner); err != nil {
+	if err := g.structFields(d.name, s, inner); err != nil {
 		return err
 	}
 	m.min.add(inner.min)

@@ -109,7 +109,7 @@ func (p *Plan) Node(id geo.NodeID) *Node {
 	return &Node{p, id, map[*Point]*dice{}}
 }
 
-// Clone returns an independent copy of n that makes the same further decisions.
+// Clone returns an independent copy of n, which makes the same decisions from then on.
 func (n *Node) Clone() *Node {
 	if n == nil {
 		return nil

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestLowerBounds checks that a value that is only a lower bound is drawn as an open dot with an arrow, and that the
-// legend explains the arrow.
+// TestLowerBounds checks that a value that is only a lower bound is drawn as an open dot with an arrow. The legend must
+// explain the arrow.
 func TestLowerBounds(t *testing.T) {
 	lines := func(bound, open bool) string {
 		c := &Lines{Title: "t", Series: []Series{{Name: "p99", Points: []Point{{1, 3}, {2, 140}},
@@ -27,7 +27,7 @@ func TestLowerBounds(t *testing.T) {
 		if !strings.Contains(tc.with, tc.says) || strings.Contains(tc.without, tc.says) {
 			t.Errorf("%s: the legend says %q in a chart without, or does not in one with", name, tc.says)
 		}
-		// The arrow has at least six more strokes: dot, stem and head, both in the chart and in the legend.
+		// The arrow adds at least six strokes: dot, stem and head, both in the chart and in the legend.
 		if with, without := strings.Count(tc.with, "c-t"), strings.Count(tc.without, "c-t"); with < without+6 {
 			t.Errorf("%s: %d strokes with the arrow, %d without", name, with, without)
 		}

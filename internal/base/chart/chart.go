@@ -497,8 +497,8 @@ type Row struct {
 	Dots []float64
 	// Mark is a target value; nil for none.
 	Mark *float64
-	// Thin contains two numbers of a second range, which is drawn as a thinner line: the median, where the line starts,
-	// and the upper end; nil for none.
+	// Thin is a second range, which is drawn as a thinner line. It contains the median, where the line starts, and the
+	// upper end; nil for none.
 	Thin []float64
 	// Spans contains the start and the end of each interval during which the row's state lasts.
 	Spans [][2]float64
@@ -524,7 +524,7 @@ type Rows struct {
 	Width float64
 }
 
-// values returns all values of the row, which the axis must include.
+// values returns the row's values that the axis must include.
 func (r *Row) values() []float64 {
 	v := slices.Concat(r.Box, r.Dots, r.Thin)
 	for _, span := range r.Spans {

@@ -45,7 +45,7 @@ const (
 // window models the sender of a TCP connection in Linux: slow start, Reno or CUBIC, a probe for a lost tail, and
 // timeouts that double. The sender detects a loss when segments that it sent later are acknowledged (RACK, RFC 8985).
 //
-// The model computes the fate of a segment when the segment is sent, and assumes that later segments follow at the same
+// The model computes the fate of a segment when the segment is sent. It assumes that later segments follow at the same
 // rate as earlier segments. A frame that waits for the window enters the link when the window opens.
 type window struct {
 	congestion Congestion
@@ -91,7 +91,7 @@ func newWindow(c Congestion) *window {
 	return &window{congestion: c, size: initialWindow, threshold: math.Inf(1), sent: -1, gap: -1, blocked: math.MinInt64 / 2, reduced: -1, recovered: -1, epoch: -1}
 }
 
-// event is the acknowledgement of a segment that entered the link at left, or the detection of its loss.
+// event is the acknowledgement of a segment, or the detection of the loss of a segment that entered the link at left.
 type event struct {
 	at, left time.Duration
 	kind     eventKind

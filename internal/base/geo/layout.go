@@ -16,8 +16,8 @@ type Cell struct {
 // Layout defines which nodes store which rows. The rows are divided into shards, and a group of nodes stores each
 // shard. Rows that are everywhere (txn.Key.Everywhere) belong to no shard. Four kinds of layouts exist:
 //
-//   - Full: a shard is a partition, with the rows of all homes. Every region stores all shards; the number of replicas
-//     of a shard in a region is that of the partition.
+//   - Full: a shard is a partition, with the rows of all homes. Every region stores all shards, each with the number of
+//     replicas of the partition.
 //   - HomeOnly: a shard is a cell, stored only in its home region, with the number of replicas of the partition.
 //   - Placed: a shard is a cell, stored by the nodes that Topology.Groups specifies.
 //   - Whole: all rows are in the same shard, for databases that do not show how they distribute rows.
@@ -35,7 +35,7 @@ type Layout struct {
 
 // Group is the nodes that store a shard.
 type Group struct {
-	// Members lists the nodes of the group. Members[i] belongs to copy i.
+	// Members lists the nodes of the group, in the order of copies.
 	Members []NodeID
 	// Leader is the leader at the start, if the engine has leaders.
 	Leader NodeID

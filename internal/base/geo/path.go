@@ -47,13 +47,12 @@ const dupAcks = 3
 //
 // The sender detects a loss one round trip after the segment left if at least three more segments follow it (fast
 // retransmit, RFC 5681). The model counts the later segments of the same frame, plus the number of segments that the
-// connection sent during the previous round trip: a busy connection is likely to stay busy. If there are fewer than
+// connection sent during the previous round trip. A busy connection is likely to stay busy. If there are fewer than
 // three, the next segment reveals the loss (RACK, RFC 8985). The model assumes that this segment follows after the same
 // gap as between the last two frames.
 //
-// In three cases, the retransmission waits for the timeout: the next segment would not follow before the timeout, no
-// gap is known yet, or a retransmission is lost. The timeout starts at max(MinRTO, RTT + 4 RTTVAR) and doubles each
-// time (RFC 6298).
+// The retransmission waits for the timeout if the next segment would not follow earlier, no gap is known yet, or a
+// retransmission is lost. The timeout starts at max(MinRTO, RTT + 4 RTTVAR) and doubles each time (RFC 6298).
 //
 // If Link.Congestion is CongestionOpen, the model omits slow start and congestion control: it assumes that the window
 // of a long-lived connection is open. Otherwise the type window models both: a loss reduces the window and thereby the
@@ -302,8 +301,8 @@ func (p *Path) recovery(depart time.Duration, segments int64, rng *rand.Rand) ti
 	return wait
 }
 
-// nextLoss draws the number of segments that arrive before the next loss. The distribution is geometric, so the number
-// of draws is that of losses, not of segments.
+// nextLoss draws the number of segments that arrive before the next loss. The distribution is geometric, so a link
+// needs one draw per loss rather than one per segment.
 func (p *Path) nextLoss(rng *rand.Rand) int64 {
 	u := 1 - rng.Float64() // (0, 1]
 	n := math.Log(u) / math.Log1p(-float64(p.link.LossPPM)/1e6)

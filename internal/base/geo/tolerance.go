@@ -10,7 +10,7 @@ const probeInterval = 100 * time.Millisecond
 
 // RTTTolerance returns the maximum allowed difference between the measured and the declared round trip from a to b. The
 // measured value is the median of the given number of samples. The tolerance is 5% + 1 ms for the overhead of emulation
-// and measurement, plus three standard errors for the random variation of the median under the declared jitter.
+// and measurement. Three standard errors are added for the random variation of the median under the declared jitter.
 func (t *Topology) RTTTolerance(a, b Region, samples int64) time.Duration {
 	return t.RTT(a, b)/20 + time.Millisecond + 3*t.medianError(a, b, samples)
 }
@@ -46,7 +46,8 @@ func (t *Topology) medianError(a, b Region, n int64) time.Duration {
 }
 
 // lineCorrelation returns the correlation of two values that are u intervals apart on straight lines between
-// independent draws, averaged over the position of the first value in its interval. It is the cubic B-spline, 1 at 0.
+// independent draws. The correlation is averaged over the position of the first value in its interval. It is the cubic
+// B-spline, 1 at 0.
 func lineCorrelation(u float64) float64 {
 	if u < 1 {
 		return 1 - 1.5*u*u + 0.75*u*u*u

@@ -1,6 +1,6 @@
 // Package hostlist formats lists of numbered host names in the short form that Slurm calls a host list expression. For
 // example, db-eu-[0-44].db-eu:7000 stands for 45 names. The length of a database's node list then depends on the number
-// of regions rather than the number of nodes, so the list always fits into a ConfigMap.
+// of regions rather than nodes, so the list always fits into a ConfigMap.
 package hostlist
 
 import (

@@ -84,7 +84,8 @@ type Checker struct {
 	broken   *Broken
 }
 
-// subject is what a value of an invariant describes, such as a term of a group or an entry of a log.
+// subject identifies the object that the values of an invariant describe, such as a term of a group or an entry of a
+// log.
 type subject struct {
 	i   *Invariant
 	key any
@@ -154,7 +155,7 @@ func (c *Checker) Agree(i *Invariant, key, value any) {
 	case f.value != value:
 		c.That(i, false, "%v is %v here, and was %v on %s", key, value, f.value, c.topology.NodeName(f.node))
 		return
-	// The report adds nothing: either this node has already reported the fact, or two nodes have, so that the fact
+	// The report adds nothing. Either this node has already reported the fact, or two nodes have, so that the fact
 	// survives a restart of either node.
 	case f.shared || f.node == c.node:
 		return

@@ -87,7 +87,7 @@ const (
 	Serializable
 	// SessionSerializable is Serializable with an order that agrees with the order of each client's transactions.
 	SessionSerializable
-	// StrictSerializable is Serializable with an order that agrees with real time: a transaction that was answered before
+	// StrictSerializable is Serializable with an order that agrees with real time. A transaction that was answered before
 	// another was sent precedes the other, regardless of their clients' regions.
 	StrictSerializable
 )

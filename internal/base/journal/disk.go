@@ -11,7 +11,7 @@ import (
 // Disk stores journals. Tests use a disk that can fail: package journaltest.
 type Disk interface {
 	// Open opens a file for reading and writing. It creates the file and its folder if necessary. When it returns, the
-	// names in the folder, including that of the file, are durable.
+	// names in the folder, including the file's name, are durable.
 	Open(path string) (File, error)
 	// OpenExisting opens a file for reading and writing. If there is no such file, it returns fs.ErrNotExist and creates
 	// nothing. It does not make names durable.
@@ -33,7 +33,7 @@ type File interface {
 	// Truncate cuts the file to size bytes.
 	Truncate(size int64) error
 	// Sync returns when all written data is on the disk. After an error the contents of the disk are unknown, even if a
-	// later call succeeds: the kernel treats data that it failed to write as written.
+	// later call succeeds. The kernel treats data that it failed to write as written.
 	Sync() error
 	// Lock prevents other processes from opening the journal until this process closes it or exits. It returns ErrLocked
 	// if another process has the lock.

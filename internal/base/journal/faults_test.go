@@ -459,8 +459,8 @@ func FuzzOpen(f *testing.F) {
 	})
 }
 
-// If a disk has misplaced or lost a write, Open detects the records at the wrong offset or the missing records,
-// although each record is complete in itself.
+// If a disk has misplaced or lost a write, Open detects the records at the wrong offset or the missing records. Each
+// record is complete in itself.
 func TestMisplacedRecords(t *testing.T) {
 	d := &journaltest.Disk{}
 	j, err := journal.Open(d, "folder", "a.journal")

@@ -2,9 +2,8 @@
 // real-time driver).
 //
 // A record is promised once Sync has returned, because other nodes may then depend on it. After a crash, the end of the
-// file may contain part of a write that was never promised, which is cut off when the journal is opened. Open returns
-// an *Error if a promised record is missing or altered: a node that continued from such a journal would contradict its
-// earlier messages.
+// file may contain part of a write that was never promised. Open cuts off this part. It returns an *Error if a promised
+// record is missing or altered: a node that continued from such a journal would contradict its earlier messages.
 //
 // The journal must distinguish these two cases (Alagappan et al., Protocol-Aware Recovery for Consensus-Based Storage,
 // FAST 2018). To this end, every record contains the start of the write to which it belongs. Before a write starts, all
@@ -14,8 +13,8 @@
 // The mark is not synced. It survives a process crash, but a machine crash may lose its last seconds. So until the next
 // record is written, the last write before a machine crash may look like a write that was never promised.
 //
-// A Log is a journal that can be truncated: it continues in a new file. That file starts with data that replaces the
-// earlier records, which the log's owner provides.
+// A Log is a journal that can be truncated: it continues in a new file. That file starts with data from the log's owner
+// that replaces the earlier records.
 package journal
 
 import (
@@ -59,7 +58,7 @@ type Error struct {
 	// File is the path of the file, and Offset the offset of the problem in bytes.
 	File   string
 	Offset int64
-	// What describes the problem. Err is the error of the disk; nil if there was none.
+	// What: a description of the problem. Err: the error of the disk; nil if there was none.
 	What string
 	Err  error
 	// Cure explains how to fix the problem.
@@ -213,8 +212,8 @@ func (j *Journal) writeMark(promised int64) error {
 	return write(j.mark, j.marked[:], 0)
 }
 
-// readMagic checks the magic, or writes it if it is missing or incomplete: the journal is then new, or its process
-// crashed while creating the file.
+// readMagic checks the magic, or writes it if it is missing or incomplete. In that case the journal is new, or its
+// process crashed while creating the file.
 func (j *Journal) readMagic(size, promised int64) error {
 	head := make([]byte, min(size, int64(len(magic))))
 	if n, err := j.f.ReadAt(head, 0); n < len(head) {
@@ -250,7 +249,7 @@ func (j *Journal) judge(bad *Error, size, promised int64) error {
 	return bad
 }
 
-// later returns the offset of a record which proves that the damaged record was on the disk: the write of the later
+// later returns the offset of a record that proves that the damaged record was on the disk. The write of the later
 // record started after offset, the position of the damaged record. It returns -1 if there is no such record.
 func (j *Journal) later(offset, size int64) int64 {
 	step := min(1<<16, size-offset)

@@ -11,9 +11,9 @@ import (
 	"strings"
 )
 
-// The log's own records start with the byte ownRecord, followed by a kind and the number of a generation, 8 bytes. A
-// record of kind kindContinued also contains the size in bytes and the number of records of that generation's file at
-// the switch, 8 bytes each.
+// The log's own records start with the byte ownRecord, followed by a kind and the number of a generation, 8 bytes.
+// Records of kind kindContinued also contain the size in bytes and the record count of that generation's file at the
+// switch, 8 bytes each.
 const (
 	ownRecord     = 0
 	kindContinued = 1 // the last record of its file: the log continues in the next generation
@@ -28,9 +28,9 @@ const cureGeneration = "put the file back as it was, or delete all generations o
 	" (a pod: delete the pod), which loses the node's state, so that the database is made anew"
 
 // Log is a journal that can be truncated. It consists of generations, each of which is a Journal in a separate file:
-// FOLDER/NAME.journal is generation 0, FOLDER/NAME.1.journal is generation 1, and so on. The log is in the present
-// generation. A Next is the future successor of the present generation. It starts with the data that replaces the
-// earlier records.
+// FOLDER/NAME.journal is generation 0, FOLDER/NAME.1.journal is generation 1, and so on. The present generation is the
+// log. A Next is the future successor of the present generation. It starts with the data that replaces the earlier
+// records.
 //
 // The present generation is authoritative until a record on the disk, which is its last, states that the log continues
 // in the next generation. By then the next generation is completely on the disk; the record contains its size. After
@@ -316,7 +316,7 @@ type scan struct {
 	at         int64 // offset of the next record
 	records    int64
 	own        int64 // number of the log's own records
-	// opened is set if the log has switched to this generation. The record of this is at offset openedAt, after
+	// opened is set if the log has switched to this generation. The record that states this is at offset openedAt, after
 	// openedAfter other records.
 	opened                bool
 	openedAt, openedAfter int64

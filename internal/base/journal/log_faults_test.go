@@ -16,8 +16,8 @@ import (
 	"github.com/geobench/geobench/internal/base/journal/journaltest"
 )
 
-// story is the input of a log's owner, grouped by sync. A record of the log is either a plus sign followed by a word,
-// or an equals sign followed by all words so far, which is a checkpoint.
+// story is the input of a log's owner, grouped by sync. A record of the log is a plus sign followed by a word, or a
+// checkpoint: an equals sign followed by all words so far.
 var story = [][]string{{"a"}, {"bb", "c"}, {"dddd"}, {"e", "f"}, {"g"}, {"hh"}}
 
 // begins lists the syncs before which a checkpoint starts; the switch follows the next sync. If the value is true, the
@@ -349,8 +349,7 @@ func TestEveryByteOfALogBehindOldMarks(t *testing.T) {
 	t.Logf("%d damages, %d refused", n, refusals)
 }
 
-// If a file of the log is lost, OpenLog returns an error that names the file, unless the file is not yet or no longer
-// part of the log.
+// OpenLog rejects a log with a lost file and names the file, unless the file is not yet or no longer part of the log.
 func TestLostGenerations(t *testing.T) {
 	const first, second = "folder/a.journal", "folder/a.1.journal"
 	seen := map[string]int{}

@@ -52,8 +52,8 @@ func records(t *testing.T, l *journal.Log) (out []string) {
 }
 
 // TestALogIsCutShort checks that a truncated log starts with its checkpoint, and includes the records appended since
-// the checkpoint started. It continues in this process and in the next process. Earlier records take up no space any
-// more.
+// the checkpoint started. It continues in this process and in the next process. Earlier records no longer take up
+// space.
 func TestALogIsCutShort(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "deep", "down")
 	l := openLog(t, journal.OS{}, folder)

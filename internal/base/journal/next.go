@@ -61,7 +61,7 @@ func (n *Next) use() error {
 	if err := n.ended(); err != nil || n.j != nil {
 		return err
 	}
-	// An earlier attempt may have left files behind because removing them failed.
+	// An earlier attempt may have left files that could not be removed.
 	err := remove(n.d, n.path())
 	if err == nil {
 		n.j, err = Open(n.d, n.folder, n.name)
@@ -247,7 +247,7 @@ func (l *Log) Switch(n *Next) error {
 	if err := n.j.Sync(); err != nil {
 		return n.giveUp(err)
 	}
-	// A concurrent Discard came first. It will remove the files once it holds n.writing.
+	// A concurrent Discard was first. It will remove the files once it holds n.writing.
 	if n.end(errSwitched) {
 		return n.ended()
 	}

@@ -19,7 +19,7 @@ const (
 	// to 268 s.
 	buckets = 64
 	floor   = 128 * time.Microsecond
-	// mostSeconds is the number of latest seconds that a Recorder keeps. No run is longer.
+	// mostSeconds is the maximum number of seconds that a Recorder keeps. No run is longer.
 	mostSeconds = 8 * 3600
 	second      = time.Second
 )
@@ -77,7 +77,7 @@ func (r *Recorder) Run(ctx context.Context) {
 	}
 }
 
-// Woke records that a wake-up that was due at due happened at at. used is the CPU time that the process has used since
+// Woke records a wake-up that was due at due and happened at at. used is the CPU time that the process has used since
 // the previous wake-up. A late wake-up also counts for the beats that it missed.
 func (r *Recorder) Woke(due, at, used time.Duration) {
 	r.mu.Lock()

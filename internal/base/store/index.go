@@ -7,8 +7,8 @@ import (
 )
 
 // index finds the numbers of rows by their keys. It is a hash table with linear probing over small slots. Finding a row
-// by an integer key touches a single slot, whereas a Go map of strings also touches a control word and the key's bytes.
-// The slots contain no pointers, so the garbage collector need not scan them.
+// by an integer key touches a single slot. A Go map of strings also touches a control word and the key's bytes. The
+// slots contain no pointers, so the garbage collector need not scan them.
 type index struct {
 	slots []slot // the number of slots is a power of two; at most three quarters are in use
 	shift uint   // 64 - log2(len(slots))
@@ -16,7 +16,7 @@ type index struct {
 }
 
 // slot is an entry of the index. For a key that consists only of a table and a shard number, id is the shard number and
-// tag is the table; together they identify the key. For all other keys, tag is otherKey and id is a hash.
+// tag is the table. Together they identify the key. For all other keys, tag is otherKey and id is a hash.
 type slot struct {
 	id  uint64
 	tag uint32

@@ -435,7 +435,7 @@ func benchmarkUpdate(b *testing.B, s Store, put func(k txn.Key, value []byte, ve
 	}
 }
 
-// TestOperations checks the number of operations for which simulators charge CPU time: an access to a single row counts
+// TestOperations checks the number of operations for which simulators charge CPU time. An access to a single row counts
 // as one operation, regardless of the method.
 func TestOperations(t *testing.T) {
 	for name, s := range map[string]Store{"hash": NewHash(), "versioned": NewVersioned()} {

@@ -168,8 +168,8 @@ func (s *Versioned) Get(k txn.Key) (Record, bool) { return s.get(k, Newest) }
 // Scan implements Reader.
 func (s *Versioned) Scan(r txn.Range, f func(txn.Key, Record) bool) { s.scan(r, Newest, f) }
 
-// At returns the rows as of version v: for each row, its last version that is not newer than v. Versions before that of
-// the last Trim may be missing.
+// At returns the rows as of version v: for each row, its last version that is not newer than v. Versions before the
+// version of the last Trim may be missing.
 func (s *Versioned) At(v uint64) Reader { return snapshot{s, v} }
 
 type snapshot struct {
@@ -258,7 +258,7 @@ func (s *Versioned) write(k txn.Key, v version) {
 	s.ops++
 	n, at := s.find(k)
 	if n == 0 {
-		// This deletion is invisible to all further reads, and so are the versions before it.
+		// No read can see this deletion or a version before it.
 		if v.deleted && v.Version <= s.trimmed {
 			return
 		}

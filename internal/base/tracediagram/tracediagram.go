@@ -302,7 +302,7 @@ func (l *layout) rows(d *Diagram) []int {
 			rows[i]++
 		}
 		end := l.x(b.To)
-		// A label may be longer than its bar. Without this, it would cover the next bar.
+		// A label may be longer than its bar. Reserve space for it, so that it does not cover the next bar.
 		if b.Label != "" {
 			end = max(end, l.x(b.From)+letter*len([]rune(b.Label))+10)
 		}

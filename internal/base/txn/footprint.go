@@ -65,7 +65,7 @@ func (r *Range) Contains(k Key) bool {
 	return r.From <= k && k < r.To
 }
 
-// Covers reports whether knowing the rows of r is enough to know the rows of s.
+// Covers reports whether the rows of r determine the rows of s.
 func (r *Range) Covers(s *Range) bool {
 	switch {
 	case s.Point():

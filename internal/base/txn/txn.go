@@ -205,7 +205,7 @@ func ScanRows[R any](rows []R, keyValue func(*R) (Key, []byte), r Range, f func(
 	if len(rows) > 1 {
 		first, _ := keyValue(&rows[0])
 		second, _ := keyValue(&rows[1])
-		// The rows may be in ascending or descending order, so find out which end comes first in the order of r.
+		// The rows may be in ascending or descending order, so find out which end is first in the order of r.
 		if r.Reverse == (first < second) {
 			next, end, step = len(rows)-1, -1, -1
 		}

@@ -10,9 +10,8 @@ import (
 	"sync"
 )
 
-// Build returns an identifier of the build. It is the result of String, followed by a hash of the program if String is
-// not unique, as with uncommitted changes or without a version. A build does not use data that another build has
-// stored.
+// Build returns an identifier of the build, which is the result of String. If String is not unique (uncommitted
+// changes, no version), a hash of the program follows. A build does not use data that another build has stored.
 var Build = sync.OnceValues(func() (string, error) {
 	v := String()
 	if v != "devel" && !strings.Contains(v, "dirty") {

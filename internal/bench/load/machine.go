@@ -435,8 +435,8 @@ func (m *Machine) begin(i int32, due, now time.Duration) {
 }
 
 // Complete handles the outcome of an attempt. If the client has already given up on the transaction, the outcome is
-// only counted as late and entered in the generator's ledger. No client has more than one attempt in flight, so the
-// outcome of the client's last attempt finishes or retries its transaction.
+// only counted as late and entered in the generator's ledger. A transaction has at most one attempt in flight, so any
+// other outcome finishes or retries the transaction.
 func (m *Machine) Complete(o txn.Outcome) {
 	now := m.env.Now()
 	m.advance(now)

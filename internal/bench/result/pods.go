@@ -99,7 +99,7 @@ func podsDiffer(a, b *Document) (out []string) {
 	return out
 }
 
-// named joins values for display. It returns none if all values are empty.
+// named joins values for display. It returns "none" if all values are empty.
 func named(values []string) string {
 	s := strings.Join(values, ", ")
 	if s == "" {

@@ -141,7 +141,7 @@ func (m *Meter) addTo(links map[direction]int64, sign int64) {
 	}
 }
 
-// shrankSince reports whether the meter shows fewer bytes for any link than its earlier reading before.
+// shrankSince reports whether the meter shows fewer bytes for any link than its earlier reading, before.
 func (m *Meter) shrankSince(before *Meter) bool {
 	left := map[direction]int64{}
 	before.addTo(left, 1)

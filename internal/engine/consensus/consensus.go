@@ -132,7 +132,7 @@ type Group struct {
 	// longest silence of the leader since the election timer was set, excluding the current silence
 	gap       time.Duration
 	promised  bool // a leader has sent a message, so this member may not vote until Election after heard
-	fruitless bool // this member has campaigned and received nothing from a leader since
+	fruitless bool // this member has campaigned, and has received nothing from a leader after that
 	doublings uint // number of doublings of the election timeout
 	beating   bool // the heartbeat timer is pending
 	draining  bool
@@ -230,7 +230,7 @@ func newNode(self uint64, s raft.Storage, applied uint64) *raft.RawNode {
 		MaxInflightMsgs: 1 << 12,
 		// A member that was disconnected would otherwise raise its term and depose a healthy leader when it returns.
 		PreVote: true,
-		// A forwarded proposal could be committed after its sender has repeated it to the next leader.
+		// Otherwise a proposal could be committed twice: its sender may repeat a forwarded proposal to the next leader.
 		DisableProposalForwarding: true,
 		Logger:                    quiet{},
 	})

@@ -253,7 +253,7 @@ func TestTimeoutsAreThoseOfTheConfiguration(t *testing.T) {
 			t.Fatalf("seed %d: nobody leads", seed)
 		}
 		c.Crash(geo.NodeID(leader))
-		// Allow for twice the longest timeout, because votes may be split, and for an election.
+		// Allow twice the longest timeout, because votes may be split, plus the time of an election.
 		c.wait(2*600*time.Millisecond + 100*time.Millisecond)
 		if c.leader() < 0 {
 			t.Errorf("seed %d: nobody leads after the leader's loss", seed)
@@ -314,7 +314,7 @@ func TestMemberCutOffFromTheLeaderDoesNotDisturb(t *testing.T) {
 	}
 }
 
-// The log is truncated, and a member that missed too much receives a snapshot instead.
+// The log is truncated, and a member that missed truncated entries receives a snapshot instead.
 func TestSnapshot(t *testing.T) {
 	c := newCluster(3, 20, 1)
 	c.wait(time.Second)

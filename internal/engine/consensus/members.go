@@ -17,7 +17,7 @@ import (
 // only after it has committed an entry in its term (Ongaro, raft-dev, 2015):
 //
 //  1. The leader removes the old incarnation. The old incarnation never answers again, so the remaining members must
-//     form a majority to commit its removal. Otherwise nothing changes.
+//     form a majority to commit its removal. Without a majority, the membership stays as it is.
 //  2. The leader adds the new incarnation as a learner, which receives the log and does not vote.
 //  3. The leader makes the learner a voter when it has caught up. It has caught up when it receives, within an election
 //     timeout, all entries committed at the start of a round (thesis, section 4.2.1).

@@ -168,8 +168,8 @@ func (*mute) After(time.Duration, protocol.Timer) {}
 func (*mute) Rand() *rand.Rand                    { return rand.New(rand.NewPCG(1, 1)) }
 func (*mute) Buggify(*buggify.Point) bool         { return false }
 
-// A leader changes the membership only after it has committed an entry of its term. Before that it may not know a
-// change of an earlier leader, and two majorities might not intersect.
+// A leader changes the membership only after it has committed an entry of its term. Before that, the leader may not
+// know a membership change of an earlier leader, and two majorities might not intersect.
 func TestMembersChangedByTheCurrent(t *testing.T) {
 	g := New(Config{Members: []geo.NodeID{0, 1, 2}, Env: &mute{}, Apply: func([]byte) {}, Lead: func(geo.NodeID, uint64) {}})
 	g.Start()

@@ -10,8 +10,8 @@ import (
 // transactions in the body. known is false for a kind of another package; m is nil if known is false or err is set.
 type Decoder func(kind uint8, body []byte, procs *txn.Registry) (m Message, known bool, err error)
 
-// Decode returns an Engine.Decode for the messages of an engine and of the packages that the engine is built from. Their
-// kinds are disjoint.
+// Decode returns an Engine.Decode for the messages of an engine and of the packages that the engine is built from. The
+// kinds of the decoders must be disjoint.
 func Decode(engine string, decoders ...Decoder) func(kind uint8, body []byte, procs *txn.Registry) (Message, error) {
 	return func(kind uint8, body []byte, procs *txn.Registry) (Message, error) {
 		for _, d := range decoders {

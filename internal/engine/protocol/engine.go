@@ -33,14 +33,14 @@ type Engine struct {
 	Aborts []string
 	// Roles lists the roles that nodes may have: see RoleHolder.
 	Roles []string
-	// CheckTopology, if not nil, returns an error for a topology that this engine does not support. For example,
-	// the topology has too few replicas for the parameters. The topology may have no links yet.
+	// CheckTopology, if not nil, returns an error for a topology that this engine does not support, for example because it
+	// has too few replicas. The topology may have no links yet.
 	CheckTopology func(*geo.Topology, Params) *TopologyError
 	// Place, if not nil, returns the placement of rows on nodes; if nil, every region holds all rows. Drivers load the
 	// rows of each node.
 	Place func(*geo.Topology, Params) geo.Layout
-	// TakesGroups is set if Place supports Topology.Groups, and regions that are the home of no row. Accepts refuses such
-	// topologies for other engines.
+	// TakesGroups is set if Place supports Topology.Groups and regions that are not the home of any row. Accepts refuses
+	// such topologies for other engines.
 	TakesGroups bool
 	// NewStore creates an empty store for a node; nil means store.NewHash.
 	NewStore func() store.Store
@@ -52,8 +52,8 @@ type Engine struct {
 	Loses func(Params) bool
 	// Tolerates, if not nil, returns the losses that the database survives; nil means none.
 	Tolerates func(*geo.Topology, Params) Tolerance
-	// Replaces, if not nil, returns the nodes that new incarnations can replace after they have lost their processes and
-	// state. At most one node, or the nodes of one region in Tolerates, may be lost at a time. The engine's replicas then
+	// Replaces, if not nil, returns the nodes that may lose their process and state, because new incarnations can replace
+	// them. At most one node, or the nodes of one region in Tolerates, may be lost at a time. The engine's replicas then
 	// implement Rejoiner. nil means no node.
 	Replaces func(*geo.Topology, Params) []geo.NodeID
 	// ClockBound, if not nil, returns the largest difference between durations measured by two nodes' clocks, including

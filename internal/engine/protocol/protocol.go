@@ -3,8 +3,8 @@
 // A protocol is a deterministic state machine, a Replica, one per node. It never blocks, starts no goroutine
 // (Env.Offload does), reads no clock and opens no socket. Its behavior does not depend on the iteration order of Go
 // maps. All inputs arrive through Start, Submit, Receive and Fire; all effects go through Env. A driver calls these
-// methods one at a time. There are three drivers: package sim runs all replicas in virtual time; package node runs one
-// replica or all replicas in real time over TCP.
+// methods one at a time. There are three drivers. Package sim runs all replicas in virtual time. Package node runs
+// either one replica or all replicas in real time over TCP.
 //
 // Links. A driver delivers the messages from one node to another in sending order, each exactly once, while both nodes
 // are running. A broken connection resumes at the position where it broke, so a lost link looks like delay. Messages to
@@ -128,8 +128,8 @@ func LeadsOf(r Replica, l *geo.Layout) []string {
 // numberBits is the number of low bits that count the objects of one incarnation of a node, such as batches.
 const numberBits = 40
 
-// NumbersBefore returns the highest number that a node's earlier incarnations can have used. The incarnation's numbers
-// start after it, so its objects are never confused with its predecessors' objects.
+// NumbersBefore returns the highest number that a node's earlier incarnations can have used. The numbers of the given
+// incarnation start after that number, so that its objects are never confused with its predecessors' objects.
 func NumbersBefore(incarnation uint32) uint64 { return uint64(incarnation) << numberBits }
 
 // IncarnationOf returns the incarnation that a number belongs to. For the last number before an incarnation it returns

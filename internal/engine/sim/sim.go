@@ -54,8 +54,7 @@ type Config struct {
 	Durable bool
 	// Shrink is the value of protocol.Config.Shrink.
 	Shrink uint8
-	// CheckCodec is set if every message is encoded and decoded in transit. The simulation panics if Size is wrong or
-	// decoding fails.
+	// CheckCodec encodes and decodes every message in transit. It panics if Size is wrong or decoding fails.
 	CheckCodec bool
 	// Buggify, if not nil, decides when replicas take rare actions.
 	Buggify *buggify.Plan

@@ -1,5 +1,5 @@
-// Package emulation emulates a declared wide-area network between the pods of a database and its load generators, while
-// the machines of the cluster are close together.
+// Package emulation emulates a declared wide-area network between the pods of a database and its load generators. The
+// machines of the cluster are in fact close together.
 //
 // A Network is the desired state. It lists the pods of each region and each directed link between two regions: the
 // profile's link, merged with the current faults on it. A Backend establishes and maintains that state:
@@ -14,6 +14,6 @@
 // that they send. With Sidecar, a container in each pod delays packets in user space. With ChaosMesh, the kernel's
 // netem delays packets, configured by NetworkChaos objects. The fourth backend, None, emulates nothing.
 //
-// That a network is injected only describes the state of objects. For every backend, package rtt measures from inside
-// the pods whether the network is as declared. A run waits for both.
+// "Injected" only describes the state of objects. For every backend, package rtt measures from inside the pods whether
+// the network is as declared. A run waits for both.
 package emulation

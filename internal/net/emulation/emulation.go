@@ -46,7 +46,7 @@ type Pod struct {
 	Running bool
 	// Since is the time at which the pod's running containers started.
 	Since time.Time
-	// Generation is the generation of the network of which the pod was last notified. Some backends do not use it.
+	// Generation is the last network generation sent to the pod, for backends that notify pods.
 	Generation int64
 }
 
@@ -62,7 +62,7 @@ type Network struct {
 	Links   [][]Link
 	// Pods lists the database's nodes and the load generators that currently exist, in any order.
 	Pods []Pod
-	// Cuts lists the cuts between sets of pods, apart from links that are cut.
+	// Cuts lists the cuts between sets of pods, in addition to the links that are cut.
 	Cuts []Cut
 	// Phases are scheduled changes of the network. They are used only by backends whose pods follow the schedule on their
 	// own. For all other backends, Links and Cuts contain the current state.
@@ -89,7 +89,7 @@ func NewNetwork(namespace, database, uid string, t *geo.Topology) *Network {
 	for _, row := range t.Links {
 		var links []Link
 		for _, l := range row {
-			// Outside the process, the kernels of the pods do the congestion control of delayed connections.
+			// If connections are delayed outside the process, the kernel does their congestion control.
 			l.Congestion = geo.CongestionOpen
 			links = append(links, Link{Link: l})
 		}

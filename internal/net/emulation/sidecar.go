@@ -70,8 +70,8 @@ type Sidecar struct {
 	// ConfigName returns the name of a region's ConfigMap.
 	ConfigName func(n *Network, region string) string
 	// Hosts returns the hosts of a region's nodes, by pod name, and the host name that resolves to the region's load
-	// generators. If a pod has its own Service, the Service is the pod's second host, because replies to a client of the
-	// Service carry the Service's address.
+	// generators. If a pod has its own Service, the Service is the pod's second host. Replies to a client of the Service
+	// carry the Service's address, not the pod's.
 	Hosts func(n *Network, region string) (nodes map[string][]string, generators string)
 	// Labels returns the labels of the ConfigMaps.
 	Labels func(n *Network) map[string]string
@@ -244,7 +244,7 @@ func (s *Sidecar) configs(n *Network, region string, generation int64) (map[stri
 	return files, nil
 }
 
-// lost returns the pods that lose all packets to a given pod; nil if there are none.
+// lost returns the pods whose packets to a given pod are all lost; nil if there are none.
 func (p *Phase) lost(to string) map[string]bool {
 	var pods map[string]bool
 	for _, c := range p.Cuts {
@@ -296,8 +296,8 @@ func (s *Sidecar) Ensure(ctx context.Context, n *Network) error {
 			return err
 		}
 		for _, p := range n.PodsIn(region) {
-			// Pods start with the file of generation 1 or later, and a pod that is not running yet will read the current file
-			// when it starts.
+			// Pods start with the file of generation 1 or later. A pod that is not running yet will read the current file when
+			// it starts.
 			if generation == 1 || p.Generation >= generation || !p.Running {
 				continue
 			}

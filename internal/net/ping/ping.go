@@ -103,7 +103,7 @@ type peer struct {
 	// consecutive round trips that were not.
 	//
 	// first is the end of the first round trip in the current series of long ones. complete is the time since which the
-	// link has been as long as declared, or zero if it is shorter. It is set to first when a series reaches the length
+	// link has been as long as declared, or zero if it is not. It is set to first when a series reaches the length
 	// believed.
 	short, long     int
 	first, complete time.Time
@@ -277,7 +277,7 @@ func (p *Prober) record(addr net.Addr, rtt time.Duration) {
 }
 
 // believed is the number of consecutive round trips that change the state of a link. A single round trip proves
-// nothing: its packet may have been in flight when the link changed, or may be late because the machine was busy.
+// nothing. Its packet may have been in flight when the link changed, or may be late because the machine was busy.
 const believed = 3
 
 // judge updates the state of the link with a round trip that ended at now. least is the shortest round trip that the
@@ -342,8 +342,8 @@ func (w *window) record(second int64, rtt time.Duration) {
 func (w *window) merged(second int64) *hdrhistogram.Histogram {
 	var all *hdrhistogram.Histogram
 	for i, h := range w.rtts {
-		// A slot keeps its round trips until a new round trip overwrites them, so they may be old, for example if the peer
-		// has not answered for a while.
+		// A slot keeps its round trips until a new round trip overwrites them. They may be old, for example if the peer has
+		// not answered for a while.
 		if h == nil || w.second[i] <= second-slots {
 			continue
 		}
@@ -457,7 +457,7 @@ func Sink(ctx context.Context, l net.Listener) error {
 			b := make([]byte, 1<<16)
 			first, err := io.ReadFull(c, b[:packetSize])
 			if m, ok := parse(b[:first]); ok && m.kind == request {
-				// The length of b must be exactly that of a packet, because sendBack reads until b is full.
+				// b must have exactly the size of a packet, because sendBack reads until b is full.
 				sendBack(c, b[:packetSize])
 				return
 			}
@@ -491,7 +491,7 @@ type Figures struct {
 	RTTMicroseconds map[string]int64 `json:"rttMicroseconds"`
 }
 
-// Measure sends count packets to a prober, with the interval each. After the last packet it waits for answers for the
+// Measure sends count packets to a prober, one per interval each. After the last packet it waits for answers for the
 // duration wait, and returns a summary.
 func Measure(ctx context.Context, addr string, count int, each, wait time.Duration) (*Figures, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "udp", addr)

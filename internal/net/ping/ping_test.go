@@ -22,7 +22,7 @@ import (
 // pair starts two probers, in different regions, on loopback.
 func pair(t *testing.T) (a, b *Prober) { return pairOf(t, false) }
 
-// pairOf is like pair. If meshed is set, the database's connections are supposed to use a service mesh.
+// pairOf is like pair. If meshed is set, the database is declared to use a service mesh.
 func pairOf(t *testing.T, meshed bool) (a, b *Prober) {
 	t.Helper()
 	db := &deploy.Database{Name: "db", Incarnation: "i", Meshed: meshed, Topology: geo.Topology{

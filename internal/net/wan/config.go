@@ -77,8 +77,8 @@ type Config struct {
 	Peers Peers `json:"peers"`
 	// Links describes the links from the peers to this pod. Packets from peers without a link are not touched.
 	Links []Link `json:"links"`
-	// Phases change the network at set times, in ascending order. The sidecar follows the phases on its own, so the writer
-	// of the file need not be running at those times.
+	// Phases change the network at set times, in ascending order. The sidecar follows the phases on its own clock, so the
+	// writer of the file need not be running at those times.
 	Phases []Phase `json:"phases,omitempty"`
 }
 

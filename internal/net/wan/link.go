@@ -43,7 +43,7 @@ type path struct {
 	gauss float64
 	// lost is set if the previous packet was lost.
 	lost bool
-	// free is the time at which the last packet leaves the rate limit.
+	// free is the time at which the last packet has passed the rate limit.
 	free time.Duration
 	// last is the arrival time of the last packet that was not reordered. latest is the time at which the last packet
 	// reached the link.
@@ -151,7 +151,7 @@ func (p *path) deviation() time.Duration {
 }
 
 // exact reports whether the kernel must deliver packets one by one. By default, the kernel delivers up to 64 KiB of a
-// TCP connection as a unit, which must not be lost, paced or reordered as a whole.
+// TCP connection as a unit. This unit must not be lost, paced or reordered as a whole.
 func (l *Link) exact() bool {
 	return l.LossPPM > 0 || l.ReorderPPM > 0 || l.RateBitsPerSecond > 0 && l.RateBitsPerSecond <= exactRate
 }

@@ -92,7 +92,7 @@ func TestJitter(t *testing.T) {
 	}
 }
 
-// Wandering delays preserve the order and the median of packets, even if packets follow each other closely.
+// Wandering delays preserve the order of packets and the median delay, even if packets follow each other closely.
 func TestWanderKeepsOrder(t *testing.T) {
 	p := testPath(t, Link{DelayMicros: 50_000, JitterMicros: 5_000})
 	var all []time.Duration

@@ -353,8 +353,8 @@ func (p *plane) freeSlot() int {
 	return len(p.slots) - 1
 }
 
-// forget frees the state of links and addresses for which the rules no longer queue packets: links that are not in
-// queues, and addresses outside the spans. A slot with packets in flight remains until the next call.
+// forget frees the state of links that are not in queues, and of addresses outside the spans, because the rules no
+// longer queue their packets. A slot with packets in flight remains until the next call.
 func (p *plane) forget(queues map[string]uint16, spans4, spans6 []span) {
 	for name, i := range p.byName {
 		s := p.slots[i]

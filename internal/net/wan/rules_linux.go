@@ -80,8 +80,8 @@ func connect() (*nftables.Conn, error) {
 	}))
 }
 
-// install replaces the existing rules, including those of another process. No packet passes without matching either the
-// old or the new rules. It keeps the chains: when a chain is removed from its hook, the kernel drops every queued
+// install replaces the existing rules, including the rules of another process. No packet passes without matching either
+// the old or the new rules. It keeps the chains. When a chain is removed from its hook, the kernel drops every queued
 // packet of the network namespace, and does not count the drops.
 func (r *rules) install(set *ruleset) error {
 	if r.works < 0 {
@@ -118,8 +118,8 @@ func probe(statement queueStatement) error {
 	return c.Flush()
 }
 
-// try inserts new rules before the existing rules, and removes the existing rules in a second transaction. If both
-// happen in one transaction, packets occasionally pass (Linux 6.18): the kernel matches them against the rules of one
+// try inserts new rules before the existing rules, and removes the existing rules in a second transaction. With a
+// single transaction, packets occasionally pass (Linux 6.18): the kernel matches them against the rules of one
 // generation and the sets of the other.
 func (r *rules) try(set *ruleset, statement queueStatement) error {
 	c, err := connect()

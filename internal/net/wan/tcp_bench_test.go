@@ -100,9 +100,9 @@ func modelUnderLoss(congestion geo.Congestion, rtt time.Duration, ppm int64) flo
 	return bytes * 8 / arrival.Seconds() / 1e6
 }
 
-// BenchmarkThinTCPUnderLoss compares the same two for connections that send a small frame at regular intervals, like a
-// log that is sent in batches. It reports the additional delay of frames compared to a link without loss: the mean and
-// the 99th percentile, in ms.
+// BenchmarkThinTCPUnderLoss makes the same comparison for connections that send a small frame at regular intervals,
+// like a log that is sent in batches. It reports the additional delay of frames compared to a link without loss: the
+// mean and the 99th percentile, in ms.
 func BenchmarkThinTCPUnderLoss(b *testing.B) {
 	const ppm = 20_000
 	for _, rtt := range []time.Duration{400 * time.Microsecond, 20 * time.Millisecond, 100 * time.Millisecond} {

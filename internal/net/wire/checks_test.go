@@ -161,7 +161,7 @@ func TestPeersThatKnowTooMuchOrTooLittle(t *testing.T) {
 	}
 }
 
-// A node with a log sends nothing before Flush, regardless of how many frames it has filled: the inputs that led to
+// A node with a log sends nothing before Flush, regardless of how many frames it has filled. The inputs that led to
 // these frames may not be in the log yet.
 func TestNothingLeavesANodeWithALogBeforeFlush(t *testing.T) {
 	for name, durable := range map[string]bool{"with a log": true, "without a log": false} {

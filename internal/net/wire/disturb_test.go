@@ -84,8 +84,8 @@ func TestTooFast(t *testing.T) {
 	}
 }
 
-// If a peer was given up, it may disconnect, and if it returns as another process, it is refused. Neither event breaks
-// the database.
+// A peer that was given up may disconnect. If it returns as another process, it is refused. Neither event breaks the
+// database.
 func TestGivenUpPeer(t *testing.T) {
 	topology := twoRegions(geo.Link{})
 	topology.Partitions = 2

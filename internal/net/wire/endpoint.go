@@ -263,8 +263,8 @@ func (e *Endpoint) roundTrip(peer geo.NodeID, nanoseconds int64) {
 	e.links[peer].watch.add(now, rtt)
 }
 
-// Fast returns the intervals since Start in which links were too fast. If a region has several links, its first
-// intervals are those of all links together. The intervals of each link follow.
+// Fast returns the intervals since Start in which links were too fast. For each region, it lists the intervals of all
+// links together, if there are several links, followed by the intervals of each link.
 func (e *Endpoint) Fast() (out []Fast) {
 	for r := range e.rtts {
 		s := &e.rtts[r]

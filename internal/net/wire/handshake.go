@@ -24,7 +24,7 @@ const (
 //	dialling side                        accepting side
 //	Hello, with a nonce        ------>
 //	                           <------   challenge: a nonce, and a MAC of the hello and both nonces
-//	proof: a different MAC of the same ->
+//	proof: another MAC of them ------>
 //	                           <------   welcome or Refusal
 //
 // After the handshake, the connection is the same as without keys: it is not encrypted (docs/security.md).

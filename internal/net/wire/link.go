@@ -231,8 +231,8 @@ func (s *session) stop() {
 	}
 }
 
-// admit calls begin for a peer that has dialled, unless it refuses the peer's hello. It holds the lock meanwhile, so
-// that no other hello is checked.
+// admit makes conn, which a peer has dialled, the link's connection, unless it refuses the peer's hello. It checks the
+// hello and sets the connection under one lock, so that no other hello is checked in between.
 func (l *Link) admit(conn net.Conn, h *Hello) (*session, *Refusal) {
 	l.mu.Lock()
 	r := l.judge(h.Process, h.NodeIncarnation)
@@ -285,7 +285,7 @@ func (l *Link) renew(incarnation uint32) {
 	l.e.cfg.Replaced(l.peer, incarnation)
 }
 
-// end ends a session that begin started.
+// end ends a session of the link.
 func (l *Link) end(s *session, problem error) {
 	_ = s.conn.Close()
 	l.s.detach()

@@ -203,8 +203,8 @@ func TestNotOpenedYet(t *testing.T) {
 	second.wantSaid(t, "3")
 }
 
-// Once a node has a later incarnation, a process of an earlier incarnation must never act for the node again,
-// regardless of which side dials, and how often. The earlier process notices this and stops.
+// Once a node has a later incarnation, a process of an earlier incarnation must never act for the node again. It does
+// not matter which side dials, or how often. The earlier process notices this and stops.
 func TestStaleProcessIsRefused(t *testing.T) {
 	for _, id := range []geo.NodeID{0, 1} {
 		t.Run(fmt.Sprintf("node %d", id), func(t *testing.T) {

@@ -7,22 +7,23 @@ import (
 	"github.com/geobench/geobench/internal/base/geo"
 )
 
-// watched is the number of consecutive round trips that a watch considers together: those of one second for a region
-// (see probeEvery).
+// watched is the number of consecutive round trips that a watch considers together: the round trips of one second for a
+// region (see probeEvery).
 const watched = 10
 
 // maxFast is the maximum number of intervals that a watch keeps. Beyond this number, a watch extends the last interval.
 const maxFast = 100
 
-// Fast is an interval in which a link was faster than declared: the median of ten consecutive round trips was below
-// geo.Topology.LeastRTT. A busy machine cannot shorten a round trip, and the median ignores the few round trips that
+// Fast is an interval in which a link was faster than declared: geo.Topology.LeastRTT was above the median of ten
+// consecutive round trips. A busy machine cannot shorten a round trip, and the median ignores the few round trips that
 // were in flight when a link changed.
 type Fast struct {
 	// Region is the region of the peers. Single is set if the interval applies only to the link to Peer.
 	Region geo.Region
 	Peer   geo.NodeID
 	Single bool
-	// From is the start of the first round trip that was too short, and To the end of the last one, on the clock of Now.
+	// From is the start of the first round trip that was too short. To is the end of the last one. Both are on the clock
+	// of Now.
 	From, To time.Duration
 	// Median is the lowest median in the interval.
 	Median time.Duration

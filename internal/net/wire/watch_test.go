@@ -7,7 +7,7 @@ import (
 )
 
 // The watch uses the median of ten consecutive round trips. In the strings, s is a round trip that is too short, and l
-// is any other round trip, with one round trip every 0.1 s.
+// is any other round trip. There is one every 0.1 s.
 func TestWatch(t *testing.T) {
 	for name, tc := range map[string]struct {
 		rtts string

@@ -4,7 +4,7 @@
 //	GET  /status   Status
 //	POST /load     LoadRequest -> LoadResponse: replaces the node's data; 409 while transactions are pending, 400 for a
 //	               workload that the API server would reject
-//	POST /join     Join: assigns to a waiting process the incarnation of its node
+//	POST /join     Join: assigns the incarnation of its node to a waiting process
 //	POST /disturb  Agenda: the effects of faults on this node, with their times; replaces the previous agenda
 //	GET  /log      Log: the disturbances of this node, with their actual times
 //	GET  /clock    Reading
@@ -82,8 +82,8 @@ type Status struct {
 	// steps in its agenda.
 	Disturbance *Disturbance `json:"disturbance,omitempty"`
 	Ahead       int          `json:"ahead,omitempty"`
-	// LinksComplete is the time since which every link has been as slow as declared, so that every link is emulated. It is
-	// measured by probes (package ping), and omitted while a link is too fast or not measured yet.
+	// LinksComplete is the time since which every link has had at least its declared delay. Probes (package ping) measure
+	// it. It is omitted while a link is too fast or not measured yet.
 	LinksComplete *time.Time `json:"linksComplete,omitempty"`
 	// Requests is the traffic from clients, Answers the traffic to clients.
 	Requests geo.Traffic `json:"requests"`
@@ -263,8 +263,8 @@ const (
 	MaxLogValues = 40_000
 )
 
-// Change records that from now on, d is the disturbance of the node instead of the previous disturbance. A nil or empty
-// d only ends the previous disturbance.
+// Change records that d affects the node from now on, in place of the previous disturbance. A nil or empty d only ends
+// the previous disturbance.
 func (l *Log) Change(now time.Duration, d *Disturbance) {
 	if n := len(l.Entries); n > 0 && l.Entries[n-1].To == nil {
 		l.Entries[n-1].To = &now

@@ -107,8 +107,8 @@ func check(f func() error) http.HandlerFunc {
 	}
 }
 
-// decode reads the body of a request into v. On failure it answers the request with an error and returns false. what
-// names the type of v in the error.
+// decode reads the body of a request into v. On failure it answers the request with an error and returns false. The
+// error contains what, the name of the type of v.
 func decode(w http.ResponseWriter, r *http.Request, what string, v any) bool {
 	d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequest))
 	// Reject unknown fields: their sender expects something that this version does not support.

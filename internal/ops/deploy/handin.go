@@ -42,8 +42,8 @@ func (h *HandIn) Seal(key []byte) (string, error) {
 	return string(b), err
 }
 
-// Verify checks the content of the ConfigMap against the seal. It also checks that the Config and StartAt which the
-// worker states equal those in h, which the operator expects. The error describes the mismatch.
+// Verify checks the content of the ConfigMap against its seal, and the Config and StartAt that the worker states
+// against the expected values in h. The error describes the mismatch.
 func (h *HandIn) Verify(seal string, key []byte) error {
 	if seal == "" {
 		return fmt.Errorf("it has no %s", KeySeal)

@@ -12,7 +12,7 @@ import (
 const maxSetName = 52
 
 // JoinName joins parts to a DNS label of at most limit characters that starts with a letter. If the joined name is not
-// valid as it is, the result ends in a hash of the parts, so that different parts give different names.
+// valid, the result ends in a hash of the parts, so that different parts give different names.
 func JoinName(limit int, parts ...string) string {
 	name := strings.Join(parts, "-")
 	clean := strings.ReplaceAll(name, ".", "-")

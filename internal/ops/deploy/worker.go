@@ -12,10 +12,10 @@ import (
 // Worker is the task of a worker pod: the clients to run and their database. All worker pods of a region receive the
 // same Worker; each pod gets its index from its Job.
 type Worker struct {
-	// Run is the name of the BenchmarkRun, and UID is its UID.
+	// Run is the name of the BenchmarkRun, and UID is its unique ID.
 	Run string `json:"run"`
 	UID string `json:"uid"`
-	// Attempt identifies an execution of the run. By it, nodes recognize the clients of the execution.
+	// Attempt identifies an execution of the run. Nodes use it to recognize the clients of the execution.
 	Attempt string `json:"attempt"`
 	// Region is the region of the clients. Workers is the number of workers among which the clients are divided.
 	Region  string `json:"region"`

@@ -1,8 +1,8 @@
 // Package health derives the conditions from which GitOps and CI tools determine the state of a BenchmarkRun, an
 // Experiment or a GeoDatabase. The conditions are Ready, Reconciling, Stalled and Succeeded, with the polarity of
-// kstatus. Without these conditions, Flux, Helm, Argo CD and Tekton report an object of an unknown kind as "Current" or
-// "Succeeded" as soon as it is created. The conditions depend only on other fields of the status, so the write that
-// changes a verdict also changes the conditions.
+// kstatus. Without them, Flux, Helm, Argo CD and Tekton report an object of an unknown kind as "Current" or "Succeeded"
+// as soon as it is created. The conditions depend only on other fields of the status, so the write that changes a
+// verdict also changes the conditions.
 //
 // NetworkProfiles have no such conditions. A profile is data that no controller reconciles, and measurements are in the
 // status of each GeoDatabase.

@@ -3,8 +3,8 @@
 // An operator has a single Authority, in a Secret of its namespace. The Authority consists of a secret from which keys
 // are derived (HKDF, RFC 5869), and of the certificates that sign all other certificates. It provides
 //
-//   - the certificates of the administration servers (mutual TLS): a server belongs to one database or run, which the
-//     name in its certificate states, and accepts only the operator;
+//   - the certificates of the administration servers (mutual TLS): a server belongs to the database or run that its
+//     certificate names, and accepts only the operator;
 //   - the keys with which nodes authenticate each other and the load generators of a run (package wire);
 //   - the keys that bind a load generator's results to its run, and the operator's data in ConfigMaps to the operator.
 //

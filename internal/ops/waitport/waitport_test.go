@@ -19,7 +19,7 @@ func TestRun(t *testing.T) {
 	for name, tc := range map[string]struct {
 		need   v1alpha1.RoleHosts
 		self   string
-		begins map[string]int // by host, the number of the attempt from which on the host answers; hosts that are not in the map never answer
+		begins map[string]int // by host, the first attempt that the host answers; hosts not in the map never answer
 		looks  int            // expected number of attempts
 	}{
 		"any":                          {need: v1alpha1.RoleHostsAny, begins: map[string]int{"b": 3}, looks: 3},

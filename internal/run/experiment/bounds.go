@@ -271,7 +271,7 @@ func (w *bounds) loop(c ast.ComprehensionExpr, often uint64) (shape, error) {
 		before = start
 	case kind.Kind() == types.ListKind:
 		// The loop step appends to the accumulator. Evaluate the step with an empty accumulator, so that the result bounds
-		// what a single iteration adds.
+		// the additions of a single iteration.
 		before = shape{parts: 1, most: unbounded}
 	case !isScalar(kind):
 		return shape{}, errMacro

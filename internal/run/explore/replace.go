@@ -92,7 +92,7 @@ func (e *execution) vanish(f fault) {
 func (e *execution) whole() bool { return e.away == 0 && e.sim.FullyReplicated() }
 
 // awaitStrength records how long the database takes to become fully replicated again after new incarnations have
-// started at time came.
+// started at the given time.
 func (e *execution) awaitStrength(came time.Duration) {
 	retry := lossRetry
 	if len(e.nextLosses) > 0 {

@@ -344,7 +344,7 @@ func (m *measurement) playAll(ctx context.Context, players *players) (start time
 	err = g.Wait()
 	f.Execution = load.ExecutionAt("", start, schedule(p))
 	stop()
-	// Wait for both goroutines: tell must not report after the run, and meter delivers the load of this process.
+	// Wait for both goroutines: no progress must be reported after the run, and meter delivers the load of this process.
 	<-told
 	f.Driver = <-meter
 	f.DriverName = "this process, which runs the nodes and the load generators,"

@@ -1,5 +1,5 @@
-// Package journaltest provides an in-memory disk that fails like real disks (Pillai et al., All File Systems Are Not
-// Created Equal, OSDI 2014; Rebello et al., Can Applications Recover from fsync Failures?, ATC 2020).
+// Package journaltest provides an in-memory disk that fails like real disks. See Pillai et al., All File Systems Are
+// Not Created Equal, OSDI 2014. See also Rebello et al., Can Applications Recover from fsync Failures?, ATC 2020.
 //
 // A machine crash loses unsynced data, sector by sector. After a failed sync, the kernel's memory looks as if the sync
 // had succeeded. Bits flip, files are truncated, space runs out, and sectors become unreadable. The test chooses the
@@ -122,7 +122,7 @@ func (d *Disk) List(folder string) (names []string, err error) {
 	return names, nil
 }
 
-// Remove implements journal.Disk. Processes that have opened the file can still use it.
+// Remove implements journal.Disk. Processes that have the file open can still use it.
 func (d *Disk) Remove(path string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -198,8 +198,8 @@ func (d *Disk) Put(path string, contents []byte) {
 	d.names[path] = d.files[path]
 }
 
-// Kill kills the process that has opened files. Its locks are released, and the data that it has written stays in the
-// kernel's memory.
+// Kill kills the process that has files open. Its locks are released, and its written data stays in the kernel's
+// memory.
 func (d *Disk) Kill() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

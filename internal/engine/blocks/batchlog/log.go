@@ -10,9 +10,9 @@
 // A node may have one or more of three roles. A sequencer requests positions from the log's leader. A member stores the
 // log (member.go), and a reader takes the batches in log order (reader.go). A database may have several numbered logs.
 //
-// A batch may have a position although its data was lost with its sequencer before it reached every reader. Readers
-// without the data then stop. With Config.Copies, a batch gets a position only after that number of regions hold its
-// data. Readers without the data fetch it from one of these regions (proof.go).
+// A batch may have a position although its data was lost with its sequencer before the data reached every reader.
+// Readers without the data then stop. With Config.Copies, a batch gets a position only after that number of regions
+// hold its data. Readers without the data fetch it from one of these regions (proof.go).
 package batchlog
 
 import (
@@ -143,8 +143,8 @@ func (l *Log) ask(requests []Request) {
 	}
 }
 
-// Void asks the leader to make batches void that have waited too long for a position. Each becomes void along with the
-// earlier batches of its sequencer that have no position. The request may be lost, so the caller should repeat it.
+// Void asks the leader to declare batches void, because they have waited too long for a position. Earlier batches of
+// their sequencers without a position become void, too. The request may be lost, so the caller should repeat it.
 func (l *Log) Void(batches []BatchID) {
 	if l.leader == l.c.Self {
 		l.member.void(batches)

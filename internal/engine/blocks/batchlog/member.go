@@ -22,8 +22,9 @@ const (
 // from the sequencers directly to the readers.
 //
 // Entries of the consensus group are lists of batches. A sequencer numbers its batches from 1 without gaps, in the
-// order of its requests. Members drop a batch out of this order, so that all members assign the same positions. Such a
-// batch is a repetition, or it has overtaken a request that a deposed leader lost and that the sequencer will repeat.
+// order of its requests. Members drop a batch whose number is out of this order, so that all members assign the same
+// positions. Such a batch is a repetition, or it has overtaken a request that a deposed leader lost and that the
+// sequencer will repeat.
 //
 // A batch without readers makes the sequencer's batches up to this batch void. The sequencer's next batch has the
 // following number.
@@ -132,7 +133,7 @@ func (m *member) flush() {
 		return
 	}
 	m.last, m.proposed = m.l.c.Env.Now(), true
-	requests := batches{m.requests}
+	requests := batches(m.requests)
 	entry := requests.appendTo(make([]byte, 0, requests.size()))
 	m.requests = m.requests[:0]
 	// If the proposal is refused or lost, the sequencers repeat their requests when the next leader announces itself.
@@ -146,7 +147,7 @@ func (m *member) apply(entry []byte) {
 	var accepted []Ordered
 	var requests batches
 	requests.read(&r)
-	for _, o := range requests.list {
+	for _, o := range requests {
 		s := m.l.slot(o.Batch.Sequencer)
 		_, stream := o.Stream()
 		// A sequencer's batch must have the sequencer's next number. Void entries and stream entries may skip numbers,
@@ -238,7 +239,8 @@ func (m *member) snapshot() []byte {
 	for _, n := range m.next {
 		b = codec.AppendUvarint(b, n)
 	}
-	return (&batches{m.recent}).appendTo(b)
+	recent := batches(m.recent)
+	return recent.appendTo(b)
 }
 
 func (m *member) restore(data []byte) {
@@ -249,5 +251,5 @@ func (m *member) restore(data []byte) {
 	}
 	var recent batches
 	recent.read(&r)
-	m.recent = recent.list
+	m.recent = recent
 }

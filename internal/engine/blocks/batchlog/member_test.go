@@ -24,7 +24,7 @@ func newStill() *member {
 	return New(Config{Self: 2, Nodes: 3, Members: nodes, Audience: nodes, Env: still{}, Advance: func() {}}).member
 }
 
-func entry(all ...Ordered) []byte { return (&batches{all}).appendTo(nil) }
+func entry(all ...Ordered) []byte { return (*batches)(&all).appendTo(nil) }
 
 func placed(sequencer geo.NodeID, number uint64) Ordered {
 	return Ordered{BatchID{sequencer, number}, Set(0).With(0)}

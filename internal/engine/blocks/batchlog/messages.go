@@ -27,7 +27,7 @@ const (
 	KindSent
 )
 
-// BatchID identifies a batch by its sequencer and its number there, from 1.
+// BatchID identifies a batch by its sequencer and by the number that the sequencer assigned, from 1.
 type BatchID struct {
 	Sequencer geo.NodeID
 	Number    uint64
@@ -91,7 +91,7 @@ func (o Ordered) Void() bool { return o.Readers == 0 }
 // batches is the content of an entry of the consensus group, and a part of the group's snapshots.
 //
 //codec:part
-type batches struct{ list []Ordered }
+type batches []Ordered
 
 // Positions carries log entries from position First on, in order. The sender leads the log in Term.
 type Positions struct {

@@ -43,7 +43,7 @@ const (
 type holder struct {
 	l *Log
 	// here[s] is the last batch of sequencer s for which this node has the data. told[s] is the last of these batches that
-	// it has reported to the leader.
+	// this node has reported to the leader.
 	here, told []uint64
 	// read is the position last reported.
 	read uint64
@@ -165,7 +165,7 @@ func (m *member) hold(from geo.NodeID, h *Held) {
 	if m.holds[from] == nil {
 		m.holds[from] = make([]uint64, m.l.c.Nodes)
 	}
-	// Reports may arrive out of order after a change of leader, so a position never goes back.
+	// Reports may arrive out of order after a change of leader, so a position must never decrease.
 	m.read[from] = max(m.read[from], h.Position)
 	for _, b := range h.Batches {
 		if int(b.Sequencer) < m.l.c.Nodes { // else the report is corrupt

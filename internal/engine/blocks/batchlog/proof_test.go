@@ -119,7 +119,8 @@ func TestNewLeaderIsToldWhatIsHeld(t *testing.T) {
 	same(t, "to the next ones", w.sent[2:], "2: {0 0 [1/4 2/1]}", "1: {0 0 [2/1]}")
 }
 
-// reading is a reader in node 2 of a log that node 0 leads. It records what it has read and sent.
+// reading is a reader in node 2 of a log that node 0 leads. It records the batches that it has read and the messages
+// that it has sent.
 type reading struct {
 	*Reader[part]
 	world *world
@@ -193,8 +194,8 @@ func TestMissingDataIsFetched(t *testing.T) {
 	same(t, "nothing is asked for", r.world.sent)
 }
 
-// A reader sends other readers the data that it has read, until it learns that all of them have read it. It also sends
-// data that it has not read yet.
+// On request, a reader sends other readers the data that it has read, until it learns that all readers have read the
+// data. It also sends data that it has not read itself.
 func TestReadersKeepWhatOthersMayLack(t *testing.T) {
 	r := newReading()
 	for number := range uint64(4) {

@@ -30,8 +30,8 @@ type ReaderConfig[D Data] struct {
 	// call Advance when it can.
 	Take func(stream int, upto uint64) bool
 	// Mark, if not nil, is called when the reader reaches a mark (see rejoin.go), until it returns true and the reader
-	// continues. While it returns false, the owner must call Advance when that may change. Mark may call SkipTo. A new
-	// incarnation gets its own mark first, and no earlier mark.
+	// continues. While Mark returns false, the owner must call Advance when the result may change. Mark may call SkipTo. A
+	// new incarnation gets its own mark first, and no earlier mark.
 	Mark func(n geo.NodeID, incarnation uint32) bool
 	// Copy sends a batch's data to another reader of the group. It is called only if batches need proof.
 	Copy func(to, sequencer geo.NodeID, d D)
@@ -270,7 +270,7 @@ func (r *Reader[D]) lookForAbandoned() {
 			abandoned = append(abandoned, BatchID{geo.NodeID(n), w})
 		}
 		r.watched[n] = 0
-		// A node's own batches are never abandoned: it repeats its requests itself.
+		// A node's own batches are never abandoned: the node itself repeats its requests.
 		if geo.NodeID(n) != r.l.c.Self && r.last[n] > settled {
 			r.watched[n] = r.last[n]
 			again = true

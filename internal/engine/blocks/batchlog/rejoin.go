@@ -11,8 +11,8 @@ import (
 // New incarnations. A node that has lost its state restarts without any state of the log.
 //
 // As a sequencer, the node's predecessor may have sent batches that did not reach all readers. The new incarnation
-// appends a void entry to the log, the mark, after which batches of the predecessor without a position never get one.
-// Once the new incarnation has read the mark, it numbers its batches from 2^40 times its incarnation, plus 1.
+// appends a void entry to the log, the mark, after which no batch of the predecessor gets a position. Once the new
+// incarnation has read the mark, it numbers its batches from 2^40 times its incarnation, plus 1.
 //
 // As a reader, the new incarnation starts at a position that a leader reports, which precedes the mark. Its owner must
 // do without the batches before the mark (ReaderConfig.Mark). Sequencers resend the batches without a position. The new
@@ -23,7 +23,8 @@ import (
 //
 // The predecessor's reports of its data count as proof until the leader learns of the new incarnation. The leader
 // learns of it before it receives the request for the mark. In later terms, the predecessor's reports do not count,
-// because a leader uses only reports of its own term. So no batch after the mark was proven by data that is lost.
+// because a leader uses only reports of its own term. Therefore no batch after the mark was proven by data that is
+// lost.
 
 // FirstBatch returns the number of the first batch of an incarnation.
 func FirstBatch(incarnation uint32) uint64 { return protocol.NumbersBefore(incarnation) + 1 }
@@ -63,8 +64,8 @@ func (l *Log) join() {
 	l.c.Env.After(joinEvery, protocol.Timer{Kind: l.c.JoinTimer})
 }
 
-// Enter requests the mark. The owner calls it when Config.Marks starts to report true; otherwise join does so at its
-// next repetition.
+// Enter requests the mark. The owner calls Enter when Config.Marks starts to return true. Otherwise, join requests the
+// mark at its next repetition.
 func (l *Log) Enter() {
 	if !l.entered {
 		l.mark()

@@ -15,7 +15,7 @@ func mark(n geo.NodeID, incarnation uint32) Ordered {
 	return Ordered{Batch: BatchID{n, protocol.NumbersBefore(incarnation)}}
 }
 
-// A void entry is a mark if its number is the last before an incarnation, and not otherwise.
+// A void entry is a mark if and only if its number is the last number before the numbers of an incarnation.
 func TestMarks(t *testing.T) {
 	for _, tc := range []struct {
 		o           Ordered
@@ -198,7 +198,7 @@ func TestDataOfThePredecessorIsMissing(t *testing.T) {
 	same(t, "what is read", r.got, "1/2", "1/3")
 }
 
-// Reports of a lost node and reports from an earlier term prove nothing.
+// Reports of a lost node and reports from an earlier term do not count as proof.
 func TestClaimsThatDoNotCount(t *testing.T) {
 	for name, forget := range map[string]func(l *Log){
 		"the node is lost": func(l *Log) { l.Replaced(2, 1) },

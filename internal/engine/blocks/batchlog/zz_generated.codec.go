@@ -44,26 +44,26 @@ func (m *OrderRequest) read(r *codec.Reader) {
 }
 
 func (m *batches) size() int {
-	n := codec.SizeUvarint(uint64(len(m.list)))
-	for i := range m.list {
-		n += m.list[i].size()
+	n := codec.SizeUvarint(uint64(len((*m))))
+	for i := range *m {
+		n += (*m)[i].size()
 	}
 	return n
 }
 
 func (m *batches) appendTo(b []byte) []byte {
-	b = codec.AppendUvarint(b, uint64(len(m.list)))
-	for i := range m.list {
-		b = m.list[i].appendTo(b)
+	b = codec.AppendUvarint(b, uint64(len((*m))))
+	for i := range *m {
+		b = (*m)[i].appendTo(b)
 	}
 	return b
 }
 
 func (m *batches) read(r *codec.Reader) {
 	if n := r.Count(3); n > 0 {
-		m.list = make([]Ordered, n)
-		for i := range m.list {
-			m.list[i].read(r)
+		(*m) = make(batches, n)
+		for i := range *m {
+			(*m)[i].read(r)
 		}
 	}
 }

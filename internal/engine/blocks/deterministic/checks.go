@@ -72,8 +72,8 @@ func (x *Executor) CheckOrder(c *invariant.Checker, i *invariant.Invariant) {
 }
 
 // CheckPairs checks pairs of transactions that arrive in parts, as invariant i of an engine. It ignores all other
-// transactions. Two such transactions must have the same order in all queues of all copies in which they are adjacent
-// in a row's queue.
+// transactions. If two such transactions are adjacent in several queues, they must have the same order in all these
+// queues, in all copies.
 func (x *Executor) CheckPairs(c *invariant.Checker, i *invariant.Invariant) {
 	for _, key := range x.lockedKeys() {
 		var last *execution

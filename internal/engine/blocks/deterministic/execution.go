@@ -172,7 +172,7 @@ func (e *execution) first(i int, mode txn.Mode) bool {
 	if e.t.Accesses[i].Mode&mode == 0 {
 		return false
 	}
-	// Each participant sends a single message, so its partition counts only at its first such access.
+	// Each participant sends a single message, so a partition counts only at its first access with such a mode.
 	for j := range e.slots[:i] {
 		if e.slots[j].partition == e.slots[i].partition && e.t.Accesses[j].Mode&mode != 0 {
 			return false
@@ -279,7 +279,7 @@ func (e *execution) locked() {
 
 // end executes the transaction if this node is active, and releases the transaction's locks.
 func (e *execution) end() {
-	// A passive participant has sent its reads, so nothing else remains to be done.
+	// A passive participant has already sent its reads, and does nothing else.
 	if e.active {
 		e.execute()
 	}
@@ -340,7 +340,8 @@ func (e *execution) load(i int) {
 // execute runs the procedure, applies the local writes, and answers the client if the client waits in this copy.
 func (e *execution) execute() {
 	x := e.x
-	// By now, every active participant knows whether any row has moved away, so all copies refuse the transaction alike.
+	// By now, every active participant knows whether any row has moved away, so either all copies refuse the transaction
+	// or none does.
 	if e.stale {
 		x.Stale++
 		e.answer(txn.Outcome{ID: e.t.ID, Status: txn.Refused, Cause: txn.CauseMoved, Reason: ReasonMoved})

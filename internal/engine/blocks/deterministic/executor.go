@@ -319,7 +319,8 @@ func (x *Executor) Reads(from geo.NodeID, m *Reads) {
 			continue
 		}
 		if e.t == nil || r.reordered != e.reordered {
-			// Reads from before a reordering are void after it. Reads from after a reordering wait for it.
+			// Reads sent before a reordering are void after the reordering. Reads sent after a reordering wait until this node
+			// performs it.
 			if e.t == nil || r.reordered {
 				e.early = append(e.early, r)
 			}

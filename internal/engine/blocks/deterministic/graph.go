@@ -12,8 +12,8 @@ type Vertex struct {
 	Participants int `codec:"max=math.MaxUint16"`
 	// After holds the transactions directly ahead of this transaction in the queues. For a writer, these are the readers
 	// back to the nearest writer or, if there are none, the nearest writer. For a reader, it is the nearest writer. The
-	// transaction also waits for everything that the transactions in After wait for. That may not be known yet, because
-	// some of their parts may be missing.
+	// transaction also waits for everything that the transactions in After wait for. These waits may not be known yet,
+	// because parts of the transactions in After may be missing.
 	After []Place
 }
 

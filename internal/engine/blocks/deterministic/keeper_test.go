@@ -57,8 +57,8 @@ func TestReadsTwice(t *testing.T) {
 	}
 }
 
-// If the coordinator's partition does not run the transaction, the lowest active partition of its copy sends it the
-// outcome.
+// If the coordinator's partition does not run the transaction, the lowest active partition of the coordinator's copy
+// sends the outcome to the coordinator.
 func TestAnswersElsewhere(t *testing.T) {
 	s := newScene(false, false)
 	for ops, want := range map[string]map[geo.NodeID]bool{

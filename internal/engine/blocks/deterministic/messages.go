@@ -22,6 +22,8 @@ const KindPassed = 249
 
 // Place identifies a transaction to all its participants. In Calvin, it is the position of a batch in the log and the
 // index in the batch. Engines with several logs derive it from the transaction's ID: see PlaceOf.
+//
+//codec:part
 type Place struct{ Position, Index uint64 }
 
 // PlaceOf returns the place of a transaction that is identified by its ID and attempt number. Places of one attempt
@@ -43,17 +45,6 @@ func (p Place) Compare(q Place) int {
 }
 
 func (p Place) String() string { return fmt.Sprintf("%d.%d", p.Position, p.Index) }
-
-// Size returns the encoded size of a place in bytes.
-func (p Place) Size() int { return codec.SizeUvarint(p.Position) + codec.SizeUvarint(p.Index) }
-
-// AppendTo appends the encoded place to b.
-func (p Place) AppendTo(b []byte) []byte {
-	return codec.AppendUvarint(codec.AppendUvarint(b, p.Position), p.Index)
-}
-
-// ReadPlace decodes the output of AppendTo.
-func ReadPlace(r *codec.Reader) Place { return Place{r.Uvarint(), r.Uvarint()} }
 
 // Value is a participant's read result for one access or range.
 type Value struct {

@@ -32,8 +32,8 @@ type Resets struct {
 	passed       [][]uint32 // passed[m][n] is the last incarnation of node n whose mark node m has reported as passed
 	telling      bool       // this node may have passed a mark that it has not reported
 
-	// lacking is set in a new incarnation until it has rows. waiting is set while this node has stopped at the mark at
-	// place at, and cannot continue.
+	// lacking is set in a new incarnation until it has rows. waiting is set while this node has stopped at a mark and
+	// cannot continue. at is the place of that mark.
 	lacking, waiting bool
 	at               uint64
 	restored         uint64 // 1 + place of the state with which this node last continued; 0 for none
@@ -58,8 +58,8 @@ type ResetConfig struct {
 	// until the node has everything that was sent to its predecessor.
 	Passed func(n geo.NodeID) uint32
 	// Append appends the state of a donor at the mark, without its rows. Ready reports whether this node can continue at a
-	// place with received rows. Begin makes it continue there: when Begin returns, the node's reader is at the mark of
-	// that place.
+	// place with received rows. Begin makes this node continue there: when Begin returns, the node's reader is at the mark
+	// of that place.
 	Append func(b []byte) []byte
 	Ready  func(place uint64, r codec.Reader) bool
 	Begin  func(place uint64, r *codec.Reader)

@@ -32,18 +32,40 @@ func (m *Vertex) AppendTo(b []byte) []byte {
 }
 
 func (m *Vertex) read(r *codec.Reader) {
-	m.Place = ReadPlace(r)
+	m.Place.read(r)
 	m.Participants = int(r.UvarintMax(math.MaxUint16))
-	if n := r.Count(1); n > 0 {
+	if n := r.Count(2); n > 0 {
 		m.After = make([]Place, n)
 		for i := range m.After {
-			m.After[i] = ReadPlace(r)
+			m.After[i].read(r)
 		}
 	}
 }
 
 // ReadVertex decodes the output of Vertex.AppendTo.
 func ReadVertex(r *codec.Reader) (m Vertex) {
+	m.read(r)
+	return m
+}
+
+// Size is a part of the encoding of messages.
+func (m *Place) Size() int {
+	return codec.SizeUvarint(m.Position) + codec.SizeUvarint(m.Index)
+}
+
+// AppendTo is a part of the encoding of messages.
+func (m *Place) AppendTo(b []byte) []byte {
+	b = codec.AppendUvarint(b, m.Position)
+	return codec.AppendUvarint(b, m.Index)
+}
+
+func (m *Place) read(r *codec.Reader) {
+	m.Position = r.Uvarint()
+	m.Index = r.Uvarint()
+}
+
+// ReadPlace decodes the output of Place.AppendTo.
+func ReadPlace(r *codec.Reader) (m Place) {
 	m.read(r)
 	return m
 }

@@ -197,8 +197,8 @@ func (l *Log) close() {
 			}
 		}
 	}
-	// If this node is the log's only member, the position is assigned during this call, and the reader then needs the
-	// data.
+	// If this node is the log's only member, the position is assigned during this call, so the reader must already have
+	// the data.
 	l.Order.Ask(batchlog.Request{Number: number, Readers: touched})
 }
 

@@ -26,8 +26,8 @@ import (
 //
 // Every home log therefore contains exactly the same multi-home transactions before the cut: those up to the marks in
 // the orders. The queue of a row contains the requests of one home in log order. In such a queue, no transaction before
-// the cut waits for a transaction after the cut. A transaction before the cut does not wait for a row to arrive,
-// either: a transaction that relies on a move is after both parts of the move.
+// the cut waits for a transaction after the cut. Nor does a transaction before the cut wait for a row to arrive. A
+// transaction that relies on a move is after both parts of the move.
 //
 // All nodes stop at the cut until all logs have reached it. The donors also wait until their unfinished transactions
 // have finished, and the restarting copy waits until it has rows.
@@ -49,7 +49,7 @@ type rejoining struct {
 	// need no further work here.
 	passing []bool
 	settled []geo.NodeID
-	// stood holds the positions of this node's logs at the last cut that it reached; last is the place of that cut.
+	// stood holds the positions of this node's logs at the last cut that this node reached; last is the place of that cut.
 	stood []uint64
 	last  uint64
 
@@ -81,8 +81,8 @@ type openIn struct{ log, batch uint64 }
 // unsent is the batch number of transactions from a void batch that are collected for another batch.
 const unsent = math.MaxUint64
 
-// Replaces is an engine's Replaces. It returns all nodes if every log can continue without any one member, and no batch
-// with a position is lost with a node. Otherwise it returns nil.
+// Replaces is an engine's Replaces. It returns all nodes if every log can continue without any single member, and no
+// batch with a position is lost with a node. Otherwise it returns nil.
 func Replaces(t *geo.Topology, p protocol.Params) (nodes []geo.NodeID) {
 	if !Replicated(p) || batchlog.Copies(p) < 2 || p.Word(HomeLogsParameter.Name) == logsLocal && t.Partitions*t.Replicas < 3 {
 		return nil
@@ -226,7 +226,7 @@ func (j *rejoining) cut() (moved bool) {
 		j.settled = append(j.settled, m)
 	}
 	j.settled = j.settled[:0]
-	// Every mark of the cut is settled, so all orders continue, and with them the home logs that wait.
+	// Every mark of the cut is settled, so all orders continue, and so do the home logs that wait for them.
 	for x := range n.orders {
 		j.passing[x] = true
 	}
@@ -383,7 +383,7 @@ func (n *Node) Timely(from geo.NodeID, since uint64, m protocol.Message) bool {
 	return true
 }
 
-// sent records the log and the batch of each transaction of this node's clients in entries.
+// sent records the log and the batch of those entries that are transactions of this node's clients.
 func (j *rejoining) sent(log, batch uint64, entries []Entry) {
 	for i := range entries {
 		if e := &entries[i]; !e.Remaster && e.Coordinator == j.n.Self {

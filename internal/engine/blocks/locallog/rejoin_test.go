@@ -112,9 +112,9 @@ func (s *stage) marks(n geo.NodeID) {
 	}
 }
 
-// A home log reaches the cut where it first takes any order beyond its mark. There it takes all orders up to their
-// marks, regardless of which order it reached first. Every node waits there until all logs have reached the cut. Two
-// transactions of two orders then have the same order in all home logs.
+// A home log reaches the cut where it first takes any order beyond that order's mark. Before that, it takes all orders
+// up to their marks, regardless of which order it takes first. Every node waits at the cut until all logs have reached
+// it. Two transactions of two orders then have the same order in all home logs.
 func TestCutIsClean(t *testing.T) {
 	s := newStage(2, 0) // in region 1
 	s.marks(5)
@@ -141,7 +141,7 @@ func TestCutIsClean(t *testing.T) {
 	}
 }
 
-// The first marks of all orders form a cut, and the second marks another, regardless of the marks' nodes.
+// The first marks of all orders form a cut, and the second marks form another cut, regardless of the marks' nodes.
 func TestMarksCross(t *testing.T) {
 	s := newStage(2, 0)
 	s.marks(4)

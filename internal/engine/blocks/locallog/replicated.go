@@ -11,11 +11,11 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Replicated home logs (the parameter homeLogs). If a single node stores a home log, its loss blocks all transactions
-// that need a row of that home. In the papers, the log is replicated inside the region, or also to nearby regions.
-// Other nodes receive its entries once a majority has them (Ren 2019, section 4; Nguyen 2023, section 3). Here each log
-// is then stored by its own consensus group. The group's first leader is in the home region; later, any member may
-// lead.
+// Replicated home logs (the parameter homeLogs). If a single node stores a home log, the loss of that node blocks all
+// transactions that need a row of that home. In the papers, the log is replicated inside the region, or also to nearby
+// regions. Other nodes receive its entries once a majority has them (Ren 2019, section 4; Nguyen 2023, section 3).
+// Here, unless homeLogs is First, each log has its own consensus group. The group's first leader is in the home region;
+// later, any member may lead.
 //
 // The users of a log do not depend on its current leader. A coordinator is a sequencer of the logs of all homes. It
 // sends its batches' data to all readers, and requests a position from the leader (package batchlog). It is notified
@@ -117,8 +117,8 @@ func Tolerates(t *geo.Topology, p protocol.Params, batches time.Duration) (s pro
 	s = batchlog.Bear(s, t, batchlog.Copies(p))
 	rtt := t.LongestRTT()
 	s.Settles = 4*consensus.DefaultElection + batchlog.Settles(t, p) + 10*rtt
-	// To the order's leader, to its majority, to the homes' leaders, to their majorities, and back. If rows move, a
-	// transaction may be sent twice.
+	// The steps lead to the order's leader and its majority, to the homes' leaders and their majorities, and back. If rows
+	// move, a transaction may be sent twice.
 	step := 4*rtt + batches
 	if p.Int("remaster") > 0 {
 		step *= 2
@@ -135,7 +135,8 @@ func PlaceLaw(t *geo.Topology, p protocol.Params, c, home geo.Region) time.Durat
 
 // TakenLaw returns the time that a multi-home transaction needs to get from its order to the copies in region c. It
 // starts with the position in an order led by region o, and ends when the copies have all parts of the transaction. In
-// between, the leaders of the home logs receive the position and include it in their logs, which takes a majority.
+// between, the leaders of the home logs receive the position and include it in their logs, which takes the agreement of
+// a majority.
 func TakenLaw(t *geo.Topology, p protocol.Params, o, c geo.Region, homes []geo.Region) (d time.Duration) {
 	for _, r := range homes {
 		there := time.Duration(0)
@@ -278,7 +279,7 @@ func (n *Node) placed(o *order, e *Entry) {
 	}
 }
 
-// takeOrder makes the home logs that this node leads take order x as far as this node knows it.
+// takeOrder makes the home logs that this node leads take order x up to the last position that this node knows.
 func (n *Node) takeOrder(x int) {
 	if known := n.orders[x].log.Order.Known(); known > 0 {
 		for h := range n.Topology.Regions {

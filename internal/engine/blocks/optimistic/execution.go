@@ -178,7 +178,7 @@ func (e *Execution) Get(k txn.Key) ([]byte, error) {
 	if !e.mayRead(&r) {
 		return nil, txn.ErrUndeclared
 	}
-	// Rows that every node stores are read-only during a run, so their reads are not validated.
+	// Rows that every node stores are read-only during a run, so reads of these rows are not validated.
 	if k.Everywhere() {
 		rec, found := e.Committed.Get(k)
 		return value(rec.Value, found)

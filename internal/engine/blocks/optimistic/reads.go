@@ -11,19 +11,19 @@ import (
 // Point is a row that was read, or found absent.
 type Point struct {
 	Key txn.Key
-	// Writer is the transaction that wrote the version read, or 0 if the row was loaded or never existed.
-	Writer txn.ID
 	// Back is 0 for a committed version. Otherwise the version was uncommitted, and its writer preceded the reader by this
 	// number of transactions at the reader's node.
-	Back uint64
+	Back uint64 `codec:"as=back"`
 	// Absent is set if the row did not exist.
-	Absent bool
+	Absent bool `codec:"-"` // encoded with Back
+	// Writer is the transaction that wrote the version read, or 0 if the row was loaded or never existed.
+	Writer txn.ID
 }
 
 // Range is the committed content of a scanned range of a group: all rows in [From, To). It extends only to the point
 // where the procedure stopped reading; changes beyond that point do not matter.
 type Range struct {
-	From, To txn.Key
+	From, To txn.Key `codec:"as=bound"`
 	Rows     []Version
 }
 
@@ -37,6 +37,8 @@ type Version struct {
 func (r *Range) Contains(k txn.Key) bool { return r.From <= k && k < r.To }
 
 // Reads is a transaction's read set. A row may occur several times.
+//
+//codec:part
 type Reads struct {
 	Points []Point
 	Ranges []Range
@@ -107,83 +109,38 @@ func (r *Range) holds(rows store.Reader, all bool) bool {
 	return same && len(left) == 0
 }
 
-// Size returns the number of bytes that AppendTo appends.
-func (r *Reads) Size() int {
-	n := codec.SizeUvarint(uint64(len(r.Points))) + codec.SizeUvarint(uint64(len(r.Ranges)))
-	for i := range r.Points {
-		p := &r.Points[i]
-		n += codec.SizeString(string(p.Key)) + codec.SizeUvarint(p.head()) + codec.SizeID(p.Writer)
-	}
-	for i := range r.Ranges {
-		g := &r.Ranges[i]
-		n += codec.SizeString(string(g.From)) + codec.SizeString(string(g.To)) + codec.SizeUvarint(uint64(len(g.Rows)))
-		for j := range g.Rows {
-			n += codec.SizeString(string(g.Rows[j].Key)) + codec.SizeID(g.Rows[j].Writer)
-		}
-	}
-	return n
-}
+// maxBack is the maximum of Point.Back.
+const maxBack = 1<<48 - 1
 
-// head encodes Back and Absent: Absent is the low bit.
-func (p *Point) head() uint64 {
+// Back and Absent are encoded as one number. Absent is its low bit.
+
+func (p *Point) back() uint64 {
 	if p.Absent {
 		return p.Back<<1 | 1
 	}
 	return p.Back << 1
 }
 
-// AppendTo appends the read set to b.
-func (r *Reads) AppendTo(b []byte) []byte {
-	b = codec.AppendUvarint(b, uint64(len(r.Points)))
-	for i := range r.Points {
-		p := &r.Points[i]
-		b = codec.AppendID(codec.AppendUvarint(codec.AppendString(b, string(p.Key)), p.head()), p.Writer)
-	}
-	b = codec.AppendUvarint(b, uint64(len(r.Ranges)))
-	for i := range r.Ranges {
-		g := &r.Ranges[i]
-		b = codec.AppendString(codec.AppendString(b, string(g.From)), string(g.To))
-		b = codec.AppendUvarint(b, uint64(len(g.Rows)))
-		for j := range g.Rows {
-			b = codec.AppendID(codec.AppendString(b, string(g.Rows[j].Key)), g.Rows[j].Writer)
-		}
-	}
-	return b
+func (p *Point) sizeBack() int { return codec.SizeUvarint(p.back()) }
+
+func (p *Point) appendBack(b []byte) []byte { return codec.AppendUvarint(b, p.back()) }
+
+func (p *Point) readBack(r *codec.Reader) {
+	v := r.UvarintMax(maxBack<<1 | 1)
+	p.Back, p.Absent = v>>1, v&1 != 0
 }
 
-// maxBack is the maximum of Point.Back, which shares an integer with Point.Absent in messages.
-const maxBack = 1<<48 - 1
+// The bounds of a range need not be valid keys of rows.
 
-// ReadReads decodes the output of Reads.AppendTo. It accepts only valid keys and ranges. The result aliases the
-// reader's buffer.
-func ReadReads(r *codec.Reader) Reads {
-	var reads Reads
-	if n := r.Count(5); n > 0 {
-		reads.Points = make([]Point, n)
-		for i := range reads.Points {
-			p := &reads.Points[i]
-			p.Key = r.Key()
-			head := r.UvarintMax(maxBack<<1 | 1)
-			p.Back, p.Absent = head>>1, head&1 != 0
-			p.Writer = r.ID()
-		}
+func sizeBound(k txn.Key) int { return codec.SizeString(string(k)) }
+
+func appendBound(b []byte, k txn.Key) []byte { return codec.AppendString(b, string(k)) }
+
+func readBound(r *codec.Reader) txn.Key { return txn.Key(r.String()) }
+
+func (r *Range) check() error {
+	if whole := (txn.Range{From: r.From, To: r.To}); whole.Point() || !whole.Valid() {
+		return fmt.Errorf("%v is not a range that was scanned", &whole)
 	}
-	if n := r.Count(3); n > 0 {
-		reads.Ranges = make([]Range, n)
-		for i := range reads.Ranges {
-			g := &reads.Ranges[i]
-			g.From, g.To = txn.Key(r.String()), txn.Key(r.String())
-			whole := txn.Range{From: g.From, To: g.To}
-			if r.Err() == nil && (whole.Point() || !whole.Valid()) {
-				r.Fail(fmt.Errorf("%v is not a range that was scanned", &whole))
-			}
-			if rows := r.Count(3); rows > 0 {
-				g.Rows = make([]Version, rows)
-				for j := range g.Rows {
-					g.Rows[j] = Version{r.Key(), r.ID()}
-				}
-			}
-		}
-	}
-	return reads
+	return nil
 }

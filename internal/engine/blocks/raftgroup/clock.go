@@ -2,8 +2,8 @@ package raftgroup
 
 import "time"
 
-// Clock is a hybrid logical clock (Kulkarni et al. 2014). It shows the node's time in nanoseconds, and never less than
-// a timestamp that the node has received or issued.
+// Clock is a hybrid logical clock (Kulkarni et al. 2014). It returns the node's time in nanoseconds or, if that is
+// greater, the largest timestamp that the node has received or issued.
 type Clock struct{ last uint64 }
 
 // Last returns the largest timestamp that the node has received or issued.

@@ -59,13 +59,13 @@ func (s Endings[O]) Finish(n Name, o O) {
 	s.of(n.Coordinator, n.Number).recent.Push(ending[O]{n.Number, o})
 }
 
-// Forget drops the outcomes of a coordinator's transactions below number done, and calls each with the name of every
-// dropped transaction.
+// Forget drops the outcomes of a coordinator's transactions below number done, and passes the name of every dropped
+// transaction to the function each.
 func (s Endings[O]) Forget(c geo.NodeID, done uint64, each func(Name)) {
 	e := s.of(c, done)
 	e.done = max(e.done, done)
 	// Transactions finish in any order, so a number at the front that is still needed may delay the removal of smaller
-	// ones. That only costs memory.
+	// numbers. This only costs memory.
 	for e.recent.Len() > 0 && e.recent.Front().number < e.done {
 		each(Name{c, e.recent.Front().number})
 		e.recent.Pop()
@@ -93,7 +93,7 @@ func (s Endings[O]) Len() (n int) {
 	return n
 }
 
-// AppendTo appends the endings. The function one appends a single outcome.
+// AppendTo appends the endings. It calls one to append each outcome.
 func (s Endings[O]) AppendTo(b []byte, one func([]byte, O) []byte) []byte {
 	b = codec.AppendUvarint(b, uint64(len(s)))
 	// Members of a group must produce identical snapshots, so the order is fixed.
@@ -106,7 +106,7 @@ func (s Endings[O]) AppendTo(b []byte, one func([]byte, O) []byte) []byte {
 	return b
 }
 
-// ReadEndings decodes the output of AppendTo. The function one decodes an outcome, which has at least one byte.
+// ReadEndings decodes the output of AppendTo. It calls one to decode each outcome, which has at least one byte.
 func ReadEndings[O any](r *codec.Reader, one func(*codec.Reader) O) Endings[O] {
 	s := Endings[O]{}
 	for range r.Count(3) {

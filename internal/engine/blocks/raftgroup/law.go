@@ -27,7 +27,7 @@ func Quorum(t *geo.Topology, g *geo.Group) time.Duration {
 	return all[len(all)/2]
 }
 
-// Nearest returns the members of each group, sorted by their distance from node to.
+// Nearest returns the members of each group, sorted by their distance from the given node.
 func Nearest(t *geo.Topology, l *geo.Layout, to geo.NodeID) (members [][]geo.NodeID) {
 	for shard := range l.Shards() {
 		m := slices.Clone(l.Group(shard).Members)

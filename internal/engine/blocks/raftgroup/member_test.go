@@ -55,7 +55,7 @@ func newMember(members ...geo.NodeID) (*Member, *served) {
 	return m, s
 }
 
-// A leader serves the requests for its term, drops those for an earlier term, and delays those for a later term.
+// A leader serves requests for its term, drops requests for an earlier term, and delays requests for a later term.
 func TestRequestsOfATerm(t *testing.T) {
 	m, s := newMember(0)
 	m.settle()

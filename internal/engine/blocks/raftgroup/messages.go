@@ -48,6 +48,8 @@ func Decode(kind uint8, body []byte, procs *txn.Registry) (m protocol.Message, k
 
 // Name identifies a transaction of a database by its coordinator and by the number that the coordinator assigned, from
 // 1. A restarted transaction gets a new name.
+//
+//codec:part
 type Name struct {
 	Coordinator geo.NodeID
 	Number      uint64
@@ -68,19 +70,6 @@ func (n Name) Compare(o Name) int {
 	}
 	return 0
 }
-
-// Size returns the number of bytes that AppendTo appends.
-func (n Name) Size() int {
-	return codec.SizeUvarint(uint64(n.Coordinator)) + codec.SizeUvarint(n.Number)
-}
-
-// AppendTo appends the encoded name to b.
-func (n Name) AppendTo(b []byte) []byte {
-	return codec.AppendUvarint(codec.AppendUvarint(b, uint64(n.Coordinator)), n.Number)
-}
-
-// ReadName decodes a name.
-func ReadName(r *codec.Reader) Name { return Name{geo.NodeID(r.UvarintMax(MaxNode)), r.Uvarint()} }
 
 // SizeShards returns the number of bytes that AppendShards appends.
 func SizeShards(shards []int) int {
@@ -116,8 +105,7 @@ func ReadShards(r *codec.Reader) []int {
 // Found holds the rows of a range, in order. A row has no key if the range consists of that single row.
 type Found []txn.Row
 
-// Find returns the rows of n ranges as of version at. The function of returns range i. Single rows share one
-// allocation.
+// Find returns the rows of the ranges of(0) to of(n-1) as of version at. Single rows share one allocation.
 func Find(s *store.Versioned, at uint64, n int, of func(i int) *txn.Range) []Found {
 	s.Warm(n, func(i int) txn.Key { return of(i).From })
 	rows, found := s.At(at), make([]Found, n)

@@ -3,8 +3,8 @@
 // provides names, rows and outcomes for transactions that involve several groups.
 //
 // A Member is a node's replica of one group. Its Machine is the engine's state machine: it applies log entries, and
-// while the node leads, it serves requests to the leader of a term. A request for an earlier term is dropped: its
-// sender repeats it when it receives the next leader's announcement (Lead). A request for a later term waits.
+// while the node leads, it serves requests to the leader of a term. A request for an earlier term is dropped: the
+// sender repeats the request after the next leader's announcement (Lead). A request for a later term waits.
 //
 // A Node contains all members of a node and finishes each step of the replica. It delivers the messages that the node
 // sends to itself, and advances the groups that have changed.
@@ -179,7 +179,8 @@ func (n *Node) Send(to geo.NodeID, m protocol.Message) {
 	}
 }
 
-// Finish completes a step: it delivers local messages and settles touched groups until none remain.
+// Finish completes a step: it delivers local messages and calls settle for touched members, until none of either
+// remain.
 func (n *Node) Finish() {
 	for {
 		switch {
@@ -266,7 +267,7 @@ func (m *Member) lead(leader geo.NodeID, term uint64) {
 
 // step makes this node start or stop serving the group. A node that starts notifies all nodes.
 func (m *Member) step(leads bool) {
-	// The batch of the last term is dropped: its senders repeat their requests to the next leader.
+	// Drop the batch of the last term: the senders of its requests repeat them to the next leader.
 	m.Serving, m.Term, m.Batch, m.Proposed, m.underway, m.content = false, 0, nil, 0, 0, 0
 	if leads {
 		m.Serving, m.Term, m.content = true, m.Raft.Term(), m.Raft.Last()
@@ -314,8 +315,8 @@ func (m *Member) Leads() bool {
 // settle performs the group's work at the end of a step.
 func (m *Member) settle() {
 	m.dirty = false
-	// A leader serves only after it has applied an entry of its term, and with it all entries of its predecessors (Ongaro
-	// 2014, 6.4).
+	// A leader serves only after it has applied an entry of its own term. It has then also applied all committed entries
+	// of earlier terms (Ongaro 2014, 6.4).
 	if !m.Leads() && m.Raft.Current() {
 		m.step(true)
 	}

@@ -39,7 +39,8 @@ func FuzzDecode(f *testing.F) {
 	protocoltest.FuzzCodec(f, map[string]protocol.Message{"lead": &Lead{7, 3}}, protocoltest.Of(Decode, nil))
 }
 
-// An outcome is stored until its coordinator reports that it may be dropped, and is restored from a snapshot.
+// An outcome is stored until the transaction's coordinator reports that the outcome may be dropped. Snapshots contain
+// the stored outcomes.
 func TestEndings(t *testing.T) {
 	s := Endings[string]{}
 	for _, n := range []Name{{1, 3}, {1, 1}, {2, 7}, {1, 4}} {

@@ -3,7 +3,10 @@
 package raftgroup
 
 import (
+	"math"
+
 	"github.com/geobench/geobench/internal/base/codec"
+	"github.com/geobench/geobench/internal/base/geo"
 	"github.com/geobench/geobench/internal/base/txn"
 	"github.com/geobench/geobench/internal/engine/consensus"
 	"github.com/geobench/geobench/internal/engine/protocol"
@@ -45,6 +48,28 @@ func (m *Lead) AppendTo(b []byte) []byte {
 func (m *Lead) read(r *codec.Reader) {
 	m.Group = int(r.UvarintMax(MaxShard))
 	m.Term = r.Uvarint()
+}
+
+// Size is a part of the encoding of messages.
+func (m *Name) Size() int {
+	return codec.SizeUvarint(uint64(m.Coordinator)) + codec.SizeUvarint(m.Number)
+}
+
+// AppendTo is a part of the encoding of messages.
+func (m *Name) AppendTo(b []byte) []byte {
+	b = codec.AppendUvarint(b, uint64(m.Coordinator))
+	return codec.AppendUvarint(b, m.Number)
+}
+
+func (m *Name) read(r *codec.Reader) {
+	m.Coordinator = geo.NodeID(r.UvarintMax(math.MaxUint16))
+	m.Number = r.Uvarint()
+}
+
+// ReadName decodes the output of Name.AppendTo.
+func ReadName(r *codec.Reader) (m Name) {
+	m.read(r)
+	return m
 }
 
 // decodeMessage decodes a message of this package. known is false for the kind of another package.

@@ -16,7 +16,8 @@ func (world) Mark(*coverage.Mark)         {}
 func (world) Buggify(*buggify.Point) bool { return false }
 
 // A transaction with a moved row goes to the row's new home with the footprint that was found. It needs no second
-// reconnaissance and does not count as stale. A transaction whose footprint was stale too often ends as a conflict.
+// reconnaissance and does not count as stale. A transaction whose footprint was stale too often is aborted as a
+// conflict.
 func TestOutcome(t *testing.T) {
 	r := &Reconnaissance{c: Config{Config: protocol.Config{Env: world{}}}, most: 1, open: map[txn.ID]*mission{7: {looks: 1}}}
 	moved := txn.Outcome{ID: 7, Status: txn.Refused, Cause: txn.CauseMoved, Reason: "moved"}

@@ -97,7 +97,7 @@ func (k *Task) strays() bool {
 	if !k.t.Exact || k.stray {
 		return k.stray
 	}
-	// Reads are checked when they miss; writes only here, because Put returns no error.
+	// miss has checked the reads. Writes are checked only here, because Put returns no error.
 	for _, w := range k.writes.Entries() {
 		if !k.t.Writes(w.Key) {
 			return true
@@ -119,7 +119,7 @@ func (k *Task) hints() {
 	}
 	k.writes.Grow(written)
 	for i := range k.t.Accesses {
-		// The access to an ordered key stands for its whole group. The footprint's ranges name the part that is read.
+		// The access to an ordered key stands for its whole group. The footprint's ranges specify the part that is read.
 		if a := &k.t.Accesses[i]; a.Mode&txn.Read != 0 && !a.Key.Ordered() {
 			k.need(txn.Point(a.Key))
 		}
@@ -282,8 +282,8 @@ func (k *Task) Writes() *txn.WriteSet { return &k.writes }
 // Runs returns the number of runs of the procedure so far.
 func (k *Task) Runs() int { return k.runs }
 
-// Footprint returns all reads and writes, including the transaction's declared footprint. It is marked exact, which
-// holds until a transaction changes the rows read.
+// Footprint returns all reads and writes, including the transaction's declared footprint. It is marked exact, which is
+// true until a transaction changes the rows read.
 func (k *Task) Footprint() txn.Footprint {
 	f := txn.Footprint{Exact: true}
 	f.Accesses = append(f.Accesses, k.t.Accesses...)

@@ -60,7 +60,7 @@ func newPair() *pair {
 	return p
 }
 
-// deliver delivers the sender's messages, and if answers is set also the receiver's answers.
+// deliver delivers the sender's messages and, if answers is set, also the receiver's answers.
 func (p *pair) deliver(answers bool) {
 	for _, m := range p.from.take() {
 		if id, data, whole := p.receiver.Receive(&p.to, 0, m.(*Piece)); whole {

@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// accounts is the number of rows of the load of Figures. Half of the transfers use the first hot rows.
+	// accounts is the number of rows in the load of Figures, and hot the number of contended rows among them.
 	accounts, hot = 100, 5
-	// sending is the time for which clients send transactions, ends the time at which the simulation stops.
+	// sending is the time for which clients send transactions, and ends is the time at which the simulation stops.
 	sending, ends = 2 * time.Second, 4 * time.Second
 )
 

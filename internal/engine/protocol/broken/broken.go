@@ -1,6 +1,6 @@
-// Package broken contains faulty variants, each with a different defect, which test package history and package
-// explore. Some are real engines with one defect; the others are small databases in which each node holds all rows. A
-// manifest cannot name any of them.
+// Package broken contains faulty variants, each with a different defect. Tests of packages history and explore use them
+// to verify that the checks find the defects. Some are real engines with one defect; the others are small databases in
+// which each node holds all rows. A manifest cannot name any of them.
 package broken
 
 import (
@@ -114,8 +114,8 @@ var ReadCommitted = engine("read-committed", func(n *node, t *txn.Transaction) {
 	})
 })
 
-// Snapshot is ReadCommitted, except that a transaction aborts if its rows were overwritten meanwhile: first updater
-// wins. It has no other rule of snapshot isolation and does not check reads, which allows write skew.
+// Snapshot is ReadCommitted, except that a transaction aborts if its rows were overwritten in the meantime: the first
+// updater wins. It has no other rule of snapshot isolation and does not check reads, which allows write skew.
 var Snapshot = engine("snapshot", func(n *node, t *txn.Transaction) {
 	writes, o := n.run(t)
 	versions := map[txn.Key]txn.ID{}
@@ -211,7 +211,7 @@ func (n *node) Fire(t protocol.Timer) {
 	f()
 }
 
-// after calls f after d.
+// after calls f once d has passed.
 func (n *node) after(d time.Duration, f func()) {
 	n.count++
 	n.pending[n.count] = f

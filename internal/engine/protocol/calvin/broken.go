@@ -10,7 +10,8 @@ import (
 )
 
 // UnfetchedData is a faulty variant of Calvin: schedulers wait for data that was lost with its sequencer, although
-// other nodes have a copy. No table of engines lists it; it tests that the checks find the defect (package broken).
+// other nodes have a copy. No table of engines lists it; tests use it to verify that the checks find the defect
+// (package broken).
 var UnfetchedData = unfetchedData()
 
 func unfetchedData() *protocol.Engine {
@@ -26,8 +27,8 @@ func unfetchedData() *protocol.Engine {
 
 // AcknowledgedEverywhere is a faulty variant of Calvin: it answers a transaction only after all other regions have
 // acknowledged it, or after 30 seconds. Without a failure, transactions are merely slow. After the loss of a region,
-// every transaction is still answered eventually, but late. No table of engines lists the variant; it tests that the
-// checks find the defect (package broken).
+// every transaction is still answered eventually, but late. No table of engines lists the variant; tests use it to
+// verify that the checks find the defect (package broken).
 var AcknowledgedEverywhere = acknowledgedEverywhere()
 
 func acknowledgedEverywhere() *protocol.Engine {

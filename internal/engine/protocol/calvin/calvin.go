@@ -1,6 +1,6 @@
 // Package calvin implements Calvin (Thomson et al., SIGMOD 2012), a deterministic database. All copies agree on the
-// order of the transactions before they execute them. Each copy then executes all transactions in that order. So copies
-// stay equal without communication, and partitions commit together without a vote.
+// order of the transactions before they execute them. Each copy then executes all transactions in that order. Copies
+// therefore stay equal without communication, and partitions commit together without a vote.
 //
 // A copy is one full set of partitions: a region has one copy per replica of a partition. Every node is a sequencer and
 // a scheduler, and some nodes are members of the log. As a sequencer (sequencer.go), a node collects its clients'
@@ -243,7 +243,7 @@ func (r *Replica) Start() {
 // flush sends the messages that were collected during the step.
 func (r *Replica) flush() {
 	if r.resets != nil {
-		// The reset may have completed in this step, and transactions that waited for it go out in the same step.
+		// The reset may have completed in this step. Transactions that waited for it are then sent in this step, too.
 		r.resets.Flush()
 		r.enter()
 	}
@@ -311,8 +311,8 @@ func (r *Replica) Fire(t protocol.Timer) {
 // Pending implements protocol.Replica. It counts unanswered transactions of the node's own clients, and received
 // transactions of other nodes that have not been executed.
 func (r *Replica) Pending() int {
-	// Finished also counts only transactions of other sequencers, so the difference is the number that is still
-	// executing.
+	// Finished also counts only transactions of other sequencers, so the difference is the number of transactions that are
+	// still executing.
 	waiting := r.sequencer.unanswered + int(r.scheduler.foreign-r.executor.Finished)
 	if r.epochs != nil {
 		return waiting + r.epochs.queued

@@ -12,8 +12,8 @@ import (
 // an epoch when the epoch ends by its own clock, and sends its batch, even if empty, to all nodes. An epoch runs, in
 // the order of the sequencers, when the batches of all sequencers have arrived.
 //
-// A sequencer that learns that another sequencer has closed an epoch that is still open locally has a slow clock. It
-// then closes the epoch immediately; otherwise all nodes would wait for the slowest clock.
+// If a sequencer learns that another sequencer has closed an epoch that is still open here, this sequencer's clock is
+// slow. It then closes the epoch immediately; otherwise all nodes would wait for the slowest clock.
 type epochs struct {
 	r      *Replica
 	length time.Duration
@@ -25,7 +25,7 @@ type epochs struct {
 	closed []uint64
 	all    uint64
 	run    uint64
-	// inbox[s] are the sub-batches of sequencer s that have not been executed, in ascending order: links keep their
+	// inbox[s] are the sub-batches of sequencer s that have not been executed, in ascending order, because links preserve
 	// order.
 	inbox []queue.Queue[*SubBatch]
 	// queued is the number of transactions of other sequencers in inbox.
@@ -40,7 +40,7 @@ func newEpochs(r *Replica, interval time.Duration) *epochs {
 	return &epochs{r: r, length: interval, closed: make([]uint64, r.nodes), inbox: make([]queue.Queue[*SubBatch], r.nodes)}
 }
 
-// current returns the epoch that contains the current time of the node's clock, or 0 before the clock's zero.
+// current returns the epoch that contains the current time of the node's clock, or 0 if that time is negative.
 func (e *epochs) current() uint64 { return uint64(max(0, e.r.env.Now()) / e.length) }
 
 func (e *epochs) start() {
@@ -94,7 +94,7 @@ func (e *epochs) receive(from geo.NodeID, m *SubBatch) {
 	if len(m.Txns) > 0 {
 		e.arrive(from, m)
 	}
-	// This node's clock is slow: close the epoch now, or every node would wait for this one.
+	// This node's clock is slow: close the epoch now, or every node would wait for this node.
 	if m.Batch >= e.open {
 		e.jumps++
 		e.r.env.Mark(epochJump)
@@ -110,7 +110,7 @@ func (e *epochs) hear(from geo.NodeID, last uint64) {
 	e.closed[from] = last + 1
 	// The minimum cannot change unless the sequencer that held it back has advanced.
 	if was != e.all {
-		return // another sequencer is still at the minimum, so all does not change
+		return // another sequencer is still at the minimum, so the minimum does not change
 	}
 	least := e.closed[0]
 	for _, c := range e.closed {

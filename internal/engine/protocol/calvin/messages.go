@@ -102,7 +102,8 @@ func (m *SubBatch) read(r *codec.Reader, txns *codec.TxnArena) {
 	}
 }
 
-// Copy carries the sub-batch of a log position from one scheduler of a partition to another that has not received it.
+// Copy carries the sub-batch of a log position from one scheduler of a partition to another scheduler that has not
+// received it.
 type Copy struct {
 	Sequencer geo.NodeID
 	*SubBatch

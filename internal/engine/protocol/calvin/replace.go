@@ -79,8 +79,8 @@ func (r *Replica) enter() {
 	}
 }
 
-// forget answers the transactions of batches up to batch as unknown. They are ordered before a mark, so this copy never
-// executes them.
+// forget reports an unknown outcome for the transactions in this node's batches up to number batch. The transactions
+// are ordered before a mark, so this copy never executes them.
 func (s *sequencer) forget(batch uint64) {
 	var lost []txn.ID
 	for id, number := range s.flight {

@@ -192,9 +192,9 @@ func (c *coordinator) form() {
 }
 
 // next returns a view of the nodes that have answered, or nil while further answers are needed. The view commits an
-// epoch if all answering members of the last view have voted for the epoch, because the earlier coordinator may have
-// announced the commit. The view aborts an epoch that one of these members has not voted for: without all votes, it
-// cannot have been committed.
+// epoch that all answering members of the last view have voted for: the earlier coordinator may have announced its
+// commit. The view aborts an epoch that one of these members has not voted for, because the earlier coordinator cannot
+// have committed it.
 //
 // A node whose rows are incomplete after this decision becomes a joining member. A new incarnation has no rows, and its
 // predecessor's vote does not count as its own.

@@ -27,7 +27,7 @@ const (
 	drained
 )
 
-// epochs is a node's state of the current epoch and view.
+// epochs is the state of a node in its current epoch and view.
 type epochs struct {
 	// ballot is the highest ballot received: this node ignores lower ballots. coordinator is the coordinator of that
 	// ballot.

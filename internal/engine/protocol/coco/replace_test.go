@@ -52,7 +52,7 @@ func sentTo[M protocol.Message](w *world, to geo.NodeID) (all []M) {
 	return all
 }
 
-// second returns a view in which node 2 is its second incarnation, and joins.
+// second returns a view in which the second incarnation of node 2 joins.
 func second() *View {
 	return &View{Ballot: 2 << roundBits, Committed: 3, First: 5, Members: []geo.NodeID{0, 1, 2}, Joining: []geo.NodeID{2}, Incarnations: []uint32{0, 0, 1}, Aborted: []uint64{2, 4}}
 }
@@ -146,7 +146,7 @@ func TestCoordinatorHearsOfLoss(t *testing.T) {
 	}
 }
 
-// A view with a node's predecessor as a member does not include the node: it stays outside the view.
+// A view whose member is a node's predecessor does not include the node, so the node stays outside the view.
 func TestViewOfPredecessor(t *testing.T) {
 	r, w := aloneAs(t, 2, 1)
 	v := everybody()

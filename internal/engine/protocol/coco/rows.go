@@ -313,8 +313,8 @@ func (e *rows) extend(r txn.Range, at uint64) {
 	unit := r.From.Unit()
 	all := e.scans[unit]
 	for i := range all {
-		// To bound the list, do not record a scan of the same range again, nor a scan inside a range that was read up to the
-		// same time or a later time.
+		// A repeated scan of a range needs no second entry. A scan inside a range that was read up to the same or a later
+		// time needs none either. This bounds the list.
 		if all[i].From <= r.From && r.To <= all[i].To && (all[i].rts >= at || all[i].Range == r) {
 			all[i].rts = max(all[i].rts, at)
 			return

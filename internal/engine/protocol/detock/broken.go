@@ -7,8 +7,8 @@ import (
 )
 
 // UnfetchedData is a faulty variant of Detock. If a batch is lost with its coordinator, a node without the batch's data
-// waits for the data permanently. It does not fetch the data from other nodes. The variant is in no table of engines;
-// it tests that the checks find the defect (package broken).
+// waits for the data permanently. It does not fetch the data from other nodes. No table of engines lists the variant;
+// tests use it to verify that the checks find the defect (package broken).
 var UnfetchedData = unfetchedData()
 
 func unfetchedData() *protocol.Engine {

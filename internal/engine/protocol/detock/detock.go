@@ -1,7 +1,7 @@
 // Package detock implements Detock (Nguyen, Miller, Abadi: Detock: High Performance Multi-region Transactions at Scale,
-// SIGMOD 2023). As in SLOG, every row has a home region, whose local log orders the row's transactions. But no node
-// orders multi-home transactions beforehand. The coordinator sends a multi-home transaction directly to all its homes,
-// and every home puts its part into its local log on arrival.
+// SIGMOD 2023). As in SLOG, every row has a home region, whose local log orders the row's transactions. However, no
+// node orders multi-home transactions beforehand. The coordinator sends a multi-home transaction directly to all its
+// homes, and every home puts its part into its local log on arrival.
 //
 // Two logs may hold two transactions in different orders, so lock queues can deadlock. Every copy eventually sees the
 // same logs, and hence the same waits-for graph. The copies therefore resolve deadlocks in the same way without
@@ -130,7 +130,7 @@ func newReplica(c protocol.Config, unfetched bool) *Replica {
 }
 
 // multiHome sends a transaction, or a remastering, to the first node of each of its homes. With replicated home logs,
-// it goes to the order of the nearest home instead.
+// the transaction goes to the order of the nearest home instead.
 func (r *Replica) multiHome(e locallog.Entry) {
 	r.homes = r.Homes(&e, r.homes[:0])
 	if r.replicated {
@@ -265,7 +265,8 @@ func (r *Replica) Readings(dst []protocol.Reading) []protocol.Reading {
 
 // law is Engine.Law. A single-home transaction has the latency of SLOG. With opportunistic ordering, all homes log a
 // multi-home transaction at the same time, 2 ms after its expected arrival at the last home. Without opportunistic
-// ordering, each home puts it into its log on arrival. It then reaches the coordinator in these logs.
+// ordering, each home logs the transaction on arrival. In both cases, the transaction then reaches the coordinator in
+// these logs.
 //
 // With replicated home logs, a multi-home transaction first takes a position in the order of the nearest home. It then
 // enters the logs of all homes.

@@ -87,7 +87,7 @@ func (g *graph) add(vertices []deterministic.Vertex, over []deterministic.Place)
 		for _, a := range v.After {
 			g.connect(n, g.number(a))
 		}
-		// number may have moved the table, so t can no longer be used.
+		// number may have reallocated the table, which invalidates t.
 		if g.table[n].told() {
 			g.work = append(g.work, n)
 		}
@@ -140,7 +140,7 @@ func (g *graph) connect(n, a int32) {
 	}
 	t := &g.table[n]
 	g.edges[e] = edge{from: n, to: a, next: t.ahead, nextWatcher: none}
-	// Edges are prepended, so the first edge of the list stays the last.
+	// Edges are prepended, so the first edge that was added stays the last in the list.
 	if t.ahead = e; t.lastAhead == none {
 		t.lastAhead = e
 	}
@@ -258,7 +258,7 @@ func (g *graph) settle(n int32) {
 		t := &g.table[m]
 		for e := t.watchers; e != none; {
 			next := g.edges[e].nextWatcher
-			// The watching transaction has settled and left its edge to this list: see below.
+			// The watching transaction has settled in the meantime, and left the edge to be freed here: see below.
 			if from := g.edges[e].from; from == none {
 				g.cut(e)
 			} else if w := g.leader(from); !g.table[w].settled && g.table[w].watch == e {

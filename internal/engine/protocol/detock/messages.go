@@ -21,7 +21,7 @@ const (
 	kindResolutionSince
 )
 
-// signed returns a time that may be negative as a number, with the sign in the lowest bit.
+// signed encodes a time, which may be negative, as an unsigned number with the sign in the lowest bit.
 func signed(d time.Duration) uint64 { return uint64(d<<1) ^ uint64(d>>63) }
 
 func sizeSigned(d time.Duration) int { return codec.SizeUvarint(signed(d)) }
@@ -49,7 +49,7 @@ func (m *Echo) String() string { return fmt.Sprintf("echo %.3fms", float64(m.One
 
 // Graph sends the changes of a partition's waits-for graph to the gatherer: see deterministic.Executor.Graph.
 type Graph struct {
-	// Since is locallog.Node.Since: the restart of the sender's copy, or 0 if that has never restarted.
+	// Since is the sender's locallog.Node.Since, which identifies the last restart of its copy; 0 if it never restarted.
 	Since    uint64 `codec:"kind=kindGraphSince"`
 	Vertices []deterministic.Vertex
 	Over     []deterministic.Place
@@ -76,7 +76,7 @@ func (m *Graph) String() string {
 
 // Resolution sends the detected deadlocks to the partitions of a copy, each in the order in which its members run.
 type Resolution struct {
-	// Since is locallog.Node.Since: the restart of the sender's copy, or 0 if that has never restarted.
+	// Since is the sender's locallog.Node.Since, which identifies the last restart of its copy; 0 if it never restarted.
 	Since     uint64 `codec:"kind=kindResolutionSince"`
 	Deadlocks [][]deterministic.Place
 }

@@ -16,7 +16,7 @@ import (
 const (
 	// timestampBuffer is added to the largest latency, for jitter and the forwarder's batch.
 	timestampBuffer = 2 * time.Millisecond
-	// probeEvery is the interval between a node's probes, window the number of samples that are averaged.
+	// probeEvery is the interval between a node's probes, and window is the number of samples that are averaged.
 	probeEvery = 200 * time.Millisecond
 	window     = 10
 )
@@ -54,7 +54,7 @@ func (l *latencies) probe() {
 
 // measured records the sample in the answer to a probe.
 func (l *latencies) measured(region geo.Region, oneWay time.Duration) {
-	// Clocks may differ by more than the latency. The sign is kept: it cancels the home's clock error.
+	// Keep a negative sample: clocks may differ by more than the latency, and the sign cancels the home's clock error.
 	if oneWay < 0 {
 		l.r.Env.Mark(negativeLatency)
 	}
@@ -185,7 +185,7 @@ func (s *inserter) arm() {
 }
 
 // expire moves the held parts whose time has passed to the log. armed is the time for which the timer was set. If the
-// clock was set back in the meantime, the timer fires too early by the clock, and arm sets another.
+// clock was set back in the meantime, the timer fires too early according to the clock, and arm sets another timer.
 func (s *inserter) expire(armed time.Duration) {
 	now := s.r.Env.Now()
 	if len(s.held) == 0 || s.held[0].NotBefore > now {

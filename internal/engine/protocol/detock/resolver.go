@@ -16,9 +16,9 @@ import (
 // components are the same in all copies.
 //
 // A component is final once all parts of its members, and of the transactions that the members wait for, have arrived.
-// The transactions before a member in a log have arrived before it, so the member can wait for no further transaction.
-// Each copy then runs the members in the order of their ids, regardless of their positions in the queues. All copies
-// thus make the same decision.
+// The transactions that precede a member in a log arrived before the member, so the member can wait for no further
+// transaction. Each copy then runs the members in the order of their ids, regardless of their positions in the queues.
+// All copies thus make the same decision.
 //
 // A deadlock may span several partitions, so the copy's first partition gathers the graphs of all partitions
 // (graph.go). Each partition reports only changes: under overload a transaction waits through many ticks, and most

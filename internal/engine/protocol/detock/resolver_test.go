@@ -27,8 +27,8 @@ func (nowhere) Mark(*coverage.Mark)                  {}
 func (nowhere) Buggify(*buggify.Point) bool          { return false }
 func (nowhere) Rand() *rand.Rand                     { return rand.New(rand.NewPCG(1, 1)) }
 
-// A node may receive a partition's report from after a later cut. It keeps the report until it reaches that cut itself,
-// and discards its graph there.
+// A node may receive a report that another partition sent after a later cut. The node keeps the report until it reaches
+// that cut itself, and discards its graph there.
 func TestGraphsOfLaterCuts(t *testing.T) {
 	params, errs := Engine.Resolve(map[string]string{"homeLogs": "Regions", "batchCopies": "2"})
 	if len(errs) > 0 {

@@ -30,7 +30,7 @@ func TestSerializable(t *testing.T) {
 var ownCore = map[string]string{"resolverCore": "own"}
 
 // If steps of the resolver take long, a separate core for the resolver leaves the node's core to transactions. If steps
-// take no time, both variants commit about the same number.
+// take no time, both variants commit about the same number of transactions.
 func TestResolverCore(t *testing.T) {
 	const rows, each = 2400, 1000
 	run := func(given map[string]string, step time.Duration) (committed int64) {

@@ -111,8 +111,7 @@ func (e *epochs) end(from geo.NodeID, m *End) {
 	s := &e.servers[from]
 	sets := s.open
 	s.open = nil
-	// The sender may know of write sets that have not arrived here. It waits until this server has ended epoch Wanted,
-	// too.
+	// The sender may know of write sets that have not arrived here. It waits for this server's epochs up to Wanted.
 	if e.wanted = max(e.wanted, m.Wanted); m.Busy {
 		e.r.local.active = e.r.env.Now()
 	}
@@ -391,8 +390,8 @@ func (e *epochs) has(n geo.NodeID) uint64 { return max(e.servers[n].ended, e.bas
 // epochs.
 //
 // A server has received the epochs that it has declared complete in the current view. A declaration in an earlier view
-// means less: a server that has joined since then may count in epochs that were complete without its write sets. That
-// happens if a server leaves before it has learned of the join.
+// means less. A server that has joined since then may count in epochs that were complete without its write sets. That
+// happens if another server leaves before it has learned of the join.
 func (e *epochs) collect() {
 	low := e.base
 	for n := range e.servers {

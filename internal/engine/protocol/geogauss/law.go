@@ -9,9 +9,9 @@ import (
 )
 
 // law is Engine.Law, which is the same for all transactions. It adds the client's round trip to its server, half an
-// epoch until its end, and the delay of the farthest server's write sets. With acknowledgements, the last part is the
-// time until a majority of the servers, or all servers, have the write sets and have reported that. law returns the
-// mean over the region's servers.
+// epoch, and the delay of the farthest server's write sets. On average, an epoch ends half an epoch after a transaction
+// arrives. With acknowledgements, the last part is the time until a majority of the servers, or all servers, have the
+// write sets and have reported that. law returns the mean over the region's servers.
 func law(t *geo.Topology, p protocol.Params, c geo.Region, _ []geo.Region) time.Duration {
 	each := t.Partitions * t.Replicas
 	var sum time.Duration

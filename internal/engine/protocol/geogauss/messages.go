@@ -30,7 +30,7 @@ const (
 	maxNode = 1<<16 - 1
 	// maxNumber bounds the numbers of epochs, snapshots and views, so that sums of them fit.
 	maxNumber = 1<<48 - 1
-	// maxSequence bounds sequence numbers: microseconds of any clock.
+	// maxSequence bounds sequence numbers, which are microseconds of a clock.
 	maxSequence = 1<<63 - 1
 )
 

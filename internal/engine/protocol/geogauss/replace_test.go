@@ -245,7 +245,8 @@ func TestForgottenEpochsThatDoNotCount(t *testing.T) {
 	}
 }
 
-// newIncarnation returns the third of three servers, which has lost its state and has not received a state yet.
+// newIncarnation returns the third of three servers, which has lost its state and has not received another server's
+// state yet.
 func newIncarnation(t *testing.T, given map[string]string) (*Replica, *recorder) {
 	t.Helper()
 	p, errs := Engine.Resolve(given)
@@ -388,8 +389,9 @@ func TestStateOfALaterView(t *testing.T) {
 	}
 }
 
-// A server sends its state to a new incarnation that knows no later membership changes. It must know and have the lost
-// server's epochs that count. It sends no state to a new incarnation that has already ended epochs.
+// A server sends its state to a new incarnation that knows no later membership changes. The server must know which of
+// the lost server's epochs count, and must have these epochs. It sends no state to a new incarnation that has already
+// ended epochs.
 func TestWhoGivesItsState(t *testing.T) {
 	for name, tc := range map[string]struct {
 		prepare func(*Replica)

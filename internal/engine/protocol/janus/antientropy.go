@@ -16,15 +16,15 @@ import (
 // A replica that does not know the instance cannot take it over, and a replica that knows the decision has no reason
 // to.
 //
-// Therefore a replica acts under two conditions. It knows decisions of a row that may be unstable, and the row's
-// coordinator has been silent for longer than decisions take to become stable. The replica asks the other replicas of
-// its partition for their state of the row (RowQuery). They answer with the number up to which they have received the
-// row, and with the later decisions that they know (RowReport). The replica sends the missing decisions, and asks again
+// Therefore a replica acts if it knows decisions of a row that may not be stable yet, and the row's coordinator is
+// silent. The silence must last longer than decisions take to become stable. The replica asks the other replicas of its
+// partition for their state of the row (RowQuery). They answer with the number up to which they have received the row,
+// and with the later decisions that they know (RowReport). The replica sends the missing decisions, and asks again
 // until no replica misses any. Stable rows, and rows of coordinators that still send messages, cause no traffic.
 type antiEntropy struct {
 	r *Replica
-	// overdue is the longest normal time from a coordinator's decision until all nodes know it to be stable. It is also
-	// longer than a RowQuery and its answer take.
+	// overdue is the longest normal time from a coordinator's decision until all nodes know it to be stable. It also
+	// exceeds the time for a RowQuery and its answer.
 	overdue time.Duration
 	// excuse is the silence after which this node no longer waits for a replica.
 	excuse time.Duration

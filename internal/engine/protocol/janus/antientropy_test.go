@@ -8,9 +8,9 @@ import (
 	"github.com/geobench/geobench/internal/bench/simload"
 )
 
-// A replica also sends other replicas decisions of instances that it has never received from their coordinator. It
-// queries the other replica until that replica has the decisions, and then stops. If the coordinator turns out to be
-// live, these decisions are handled like all others.
+// A replica also passes on decisions of instances that it has never received from their coordinator. It queries another
+// replica until that replica has the decisions, and then stops. If the coordinator turns out to be live, these
+// decisions are handled like all others.
 func TestStraysArePassedOn(t *testing.T) {
 	s := newScripted(t, 3, 1, 1)
 	first, third := instance(0, 1), instance(0, 3)

@@ -42,8 +42,8 @@ type lead struct {
 	wide    bool // asks all partitions, because this node did not know the transaction at the start
 	tallies []tally
 
-	noop bool  // proposed
-	deps []Dep // proposed
+	noop bool  // the proposed value is a no-op
+	deps []Dep // proposed dependencies
 
 	best     Ballot // highest ballot of the accepted proposals that Prepare has found
 	found    bool
@@ -70,7 +70,7 @@ func (c *coordinator) init(r *Replica, patience time.Duration) {
 	c.r, c.patience, c.open = r, patience, map[txn.ID]struct{}{}
 }
 
-// preAccept creates an instance of t and asks all replicas of its partitions for the instance's dependencies.
+// preAccept creates an instance of t and asks all replicas of t's partitions for the instance's dependencies.
 func (c *coordinator) preAccept(t *txn.Transaction) {
 	r := c.r
 	id := instance(r.self, r.next)
@@ -298,8 +298,8 @@ func (c *coordinator) decide(rec *record) {
 		case fresh:
 			c.r.env.Mark(recoveredPreAccepted)
 			c.propose(rec, false, c.union(l))
-		// Wait until patience runs out, because further answers may show that a majority has pre-accepted. That saves the
-		// client a restart.
+		// Wait until patience runs out, because further answers may show that a majority has pre-accepted. This would avoid a
+		// restart of the transaction.
 		case late:
 			c.r.counters.noops++
 			c.r.env.Mark(noop)

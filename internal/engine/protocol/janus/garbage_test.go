@@ -36,7 +36,7 @@ func TestComponentIsForgottenAtOnce(t *testing.T) {
 	}
 }
 
-// An instance that is known only by its ID, or as a no-op without a transaction, is discarded with its row, unless
+// An instance that is known only by its ID, or as a no-op without a transaction, is discarded with its row. It stays if
 // another instance waits for it.
 func TestNamesAreForgotten(t *testing.T) {
 	prepared, noop, first, second := instance(2, 1), instance(2, 2), instance(2, 3), instance(2, 4)

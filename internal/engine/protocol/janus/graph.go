@@ -71,7 +71,8 @@ func (g *graph) run() {
 	g.advanceAll()
 	start := g.walks
 	for len(g.changed) > 0 {
-		// The instance may have joined a group after it was queued. In that case only the leader of the group watches.
+		// The instance may have joined a group after it was queued. In that case, only the leader of the group watches a
+		// dependency.
 		rec := g.changed[len(g.changed)-1].group()
 		g.changed = g.changed[:len(g.changed)-1]
 		if rec.watch != nil && g.follow(rec, start) {
@@ -111,7 +112,7 @@ func (g *graph) advance(rec *record) {
 		rec.joined, rec.open = true, rec
 		for _, d := range rec.deps {
 			if int(d.Partition) != g.r.partition {
-				g.dependency(d) // inquire about all at once: one inquiry after another would take a round trip each
+				g.dependency(d) // inquire about all dependencies at once: sequential inquiries would take a round trip each
 			}
 		}
 	}
@@ -153,7 +154,7 @@ func (g *graph) follow(rec *record, start uint64) bool {
 			// The watched instance is now a member, so the group must watch a dependency outside it.
 			rec.watch = nil
 			g.advance(rec)
-		// The walk ends at an uncommitted instance, or an earlier walk has passed this instance and ended at one.
+		// The walk ends: this instance is uncommitted, or an earlier walk passed it and ended at an uncommitted instance.
 		case rec.phase < Committed || rec.walk > start:
 			return false
 		case rec.watch == nil:
@@ -380,10 +381,10 @@ func (g *graph) reply(to geo.NodeID, a Ancestor) {
 	g.replies[to].List = append(g.replies[to].List, a)
 }
 
-// ancestors records the instances in an answer to Inquire, but only those for which the answering node's partition was
-// asked. A node of another partition may not hold an instance. It knows only that all replicas have ordered the
-// instance (see present), and reports it without dependencies. A replica that has not ordered the rest of the component
-// still needs these dependencies.
+// ancestors records the instances in an answer to Inquire, but only instances about which this node has asked the
+// answering node's partition. A node of another partition may not hold an instance. It then reports the instance
+// without dependencies, because it only knows that all replicas have ordered it (see present). A replica that has not
+// ordered the rest of the component still needs these dependencies.
 func (g *graph) ancestors(from geo.NodeID, m *Ancestors) {
 	partition := g.r.topology.PartitionOf(from)
 	for _, a := range m.List {

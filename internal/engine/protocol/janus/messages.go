@@ -96,7 +96,7 @@ func readDeps(r *codec.Reader, partitions bool) []Dep {
 	return deps
 }
 
-// The dependencies in a PreAcceptOK are all of the sender's partition, so the message omits the partition: see
+// The dependencies in a PreAcceptOK all belong to the sender's partition, so the message omits the partition: see
 // coordinator.grant.
 func sizeOwnDeps(deps []Dep) int                { return sizeDeps(deps, false) }
 func appendOwnDeps(b []byte, deps []Dep) []byte { return appendDeps(b, deps, false) }
@@ -215,8 +215,8 @@ func (m *Promise) String() string {
 	return fmt.Sprintf("promise%s, %s %v", m.Ballot.suffix(), what, &m.Proposal)
 }
 
-// Inquire asks a replica of another partition for instances of its partition that instances of the sender's partition
-// may depend on.
+// Inquire asks a replica of another partition about instances of that partition. Instances of the sender's partition
+// may depend on them.
 type Inquire struct{ IDs []Instance }
 
 func (m *Inquire) String() string { return fmt.Sprintf("inquire %v", m.IDs) }
@@ -281,8 +281,8 @@ const (
 	// askState requests the receiver's state for the sender's partition. stateHere acknowledges the receipt of that state.
 	askState
 	stateHere
-	// told follows all decisions that the sender knows about instances of Node's incarnations before Number. ordered is
-	// the answer to told: its sender has ordered all such instances that it knows.
+	// told states that the sender has sent all decisions that it knows about instances of Node's incarnations before
+	// Number. ordered answers told: its sender has ordered all such instances that it knows.
 	told
 	ordered
 	// settled reports that all replicas of the sender's partition have ordered all instances of the receiver's

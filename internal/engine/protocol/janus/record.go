@@ -192,8 +192,9 @@ func (r *Replica) orderedBefore(rec *record) bool {
 	return rec.foreign && rec.t != nil && r.touches(rec.t, r.partition)
 }
 
-// learn adds a transaction to its record. A message about another node's inquiry or attempt may bring back a stable
-// instance. learn treats such an instance as foreign, because this replica must not execute it again.
+// learn adds a transaction to its record. A message about another node's inquiry or attempt may refer to a stable
+// instance whose record was discarded. learn treats such an instance as foreign, because this replica must not execute
+// it again.
 func (r *Replica) learn(rec *record, t *txn.Transaction) {
 	if t == nil || rec.t != nil {
 		return

@@ -39,7 +39,7 @@ type recovery struct {
 	orphans queue.Queue[deadline]
 	name    geo.NodeID      // this incarnation's name in ballots
 	heard   []time.Duration // time of the last message, by node
-	suspect []bool          // by node: it has not answered in time and sent nothing since, or it cannot vote yet
+	suspect []bool          // by node: it has not answered in time and has sent nothing after that, or it cannot vote yet
 	all     []int           // all partitions
 }
 

@@ -37,7 +37,7 @@ func TestAcceptorKeepsItsPromise(t *testing.T) {
 
 // A node that takes an instance over proposes the value that was accepted with the highest ballot, regardless of the
 // order of the answers. The value with the lower ballot was not decided, but the value with the higher ballot may have
-// been.
+// been decided.
 func TestHighestBallotIsProposed(t *testing.T) {
 	id := instance(4, 1)
 	lower := &Promise{
@@ -101,7 +101,7 @@ func TestNoopDependsOnItsRow(t *testing.T) {
 }
 
 // After a promise for an unknown instance, a replica pre-accepts no further instances of the row with numbers up to
-// that instance. The resulting no-op might not cover them.
+// that instance. Otherwise, the resulting no-op might not cover them.
 func TestRowIsClosed(t *testing.T) {
 	s := newScripted(t, 3, 1, 2)
 	s.hear(1, &Prepare{instance(0, 3), ballot(1, 1)})

@@ -39,10 +39,10 @@ import (
 // of numbers. The predecessor's instances become stable only once all nodes have reported them as ordered. To that end,
 // each node sends its decisions to all replicas of its partition (told). It waits until these replicas have ordered all
 // such instances that they know (ordered). Then it notifies the new incarnation (settled). A live replica of each
-// partition has pre-accepted every instance that is not a no-op, so none is omitted. An instance of which still only
-// the ID is known is void.
+// partition has pre-accepted every instance that is not a no-op, so none is omitted. An instance is void if only its ID
+// is still known.
 //
-// All copies are complete again when everything that was sent to predecessors is stable.
+// All copies are complete again when all instances that were sent to predecessors are stable.
 type rejoin struct {
 	r            *Replica
 	incarnations []uint32 // by node
@@ -50,8 +50,8 @@ type rejoin struct {
 	states       map[geo.NodeID][]byte // by new incarnation that has not acknowledged the state
 	sent         uint64                // number of state transfers started
 	formers      []former              // by node
-	// unordered are the told messages that this node answers once it has ordered all instances of the node's earlier
-	// incarnations that it knows.
+	// unordered holds told messages without an answer. This node answers once it has ordered all instances that it knows
+	// of earlier incarnations of the node in the message.
 	unordered []question
 
 	// The following fields are used only if this node is a new incarnation. limits[c] is the number up to which this node
@@ -74,7 +74,7 @@ type former struct {
 	await []geo.NodeID // replicas that have not answered with ordered
 }
 
-// question is a told message from another node.
+// question is a told message that this node has not answered yet.
 type question struct {
 	from, node  geo.NodeID
 	incarnation uint32
@@ -172,7 +172,7 @@ func (j *rejoin) replaced(n geo.NodeID, incarnation uint32) {
 	r.recovery.hear(n)
 	// The new incarnation cannot vote until it has joined, so coordinators must not wait for it.
 	r.recovery.suspect[n] = true
-	// sent stays: the row becomes stable again only once the new incarnation has ordered the same instances as its
+	// Keep sent: the row becomes stable again only once the new incarnation has ordered the same instances as its
 	// predecessor.
 	r.garbage.peers[n] = peer{sent: r.garbage.peers[n].sent}
 	j.sender.Cancel(n)
@@ -381,7 +381,8 @@ func (j *rejoin) tick() {
 	}
 }
 
-// formerly returns the records of n's earlier incarnations that satisfy is, sorted by instance.
+// formerly returns the records of instances of n's earlier incarnations that satisfy the predicate is, sorted by
+// instance.
 func (j *rejoin) formerly(n geo.NodeID, is func(*record) bool) (all []*record) {
 	for id, rec := range j.r.records {
 		if id.Node() == n && id.Seq() <= j.r.rows[n].former && is(rec) {
@@ -392,8 +393,8 @@ func (j *rejoin) formerly(n geo.NodeID, is func(*record) bool) (all []*record) {
 	return all
 }
 
-// lacks reports whether this replica knows an instance of n's earlier incarnations that touches its partition and has
-// not reached the phase.
+// lacks reports whether this replica knows an instance of n's earlier incarnations that touches this replica's
+// partition and has not reached the given phase.
 func (j *rejoin) lacks(n geo.NodeID, phase Phase) bool {
 	return len(j.formerly(n, func(rec *record) bool { return rec.t != nil && !rec.foreign && rec.phase < phase })) > 0
 }

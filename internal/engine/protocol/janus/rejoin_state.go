@@ -205,7 +205,7 @@ func (j *rejoin) takeOver(all map[Instance]*entry) {
 				r.executor.ServeAgain(place(id), q, e.values)
 			}
 		}
-		// The predecessor had to report this outcome. The donor's state does not contain it, so it is unknown.
+		// The predecessor had to report this outcome. The donor's state does not contain the outcome, so it is unknown.
 		if !e.noop && r.executor.AnswersElsewhere(e.t, id.Node()) {
 			r.env.Mark(answerLost)
 			r.executor.Tell(id.Node(), txn.Outcome{ID: e.t.ID, Status: txn.Unknown, Cause: txn.CauseNode, Reason: ReasonNodeLost})

@@ -219,7 +219,8 @@ func TestRowGoesOnWhenAllHaveOrdered(t *testing.T) {
 		t.Errorf("it has sent %v", s.sent)
 	}
 
-	// The new incarnation considers its row stable once all other nodes have reported that.
+	// The new incarnation considers its row stable once all other nodes have reported that its predecessors' instances are
+	// settled.
 	a, b := newScripted(t, 3, 1, 0), newScripted(t, 3, 1, 1)
 	n := newIncarnation(t, 3, 1, 2, 1)
 	n.rejoin(0, a, b)
@@ -259,7 +260,8 @@ func TestWholeWhenAllIsStable(t *testing.T) {
 }
 
 // While a node waits for another partition's reads of a transaction, its Heard does not include the transaction.
-// Otherwise the other nodes would discard their reads for it, which a new incarnation in their copy may need.
+// Otherwise the other nodes would discard their reads of the transaction, which a new incarnation in their copy may
+// need.
 func TestForgottenWhenExecuted(t *testing.T) {
 	id := instance(2, 1)
 	s := newScripted(t, 3, 2, 0)
@@ -299,7 +301,7 @@ func TestProgressOfTheLost(t *testing.T) {
 }
 
 // If a node knows only the ID of a lost coordinator's instance, the instance becomes void once all other instances of
-// the row are stable, because it is possible that no other node still knows it.
+// the row are stable. No other node may know the instance any more.
 func TestNamesAreVoid(t *testing.T) {
 	s := newScripted(t, 3, 1, 0)
 	s.hear(1, preAccept(instance(1, 1), "a1+1"))

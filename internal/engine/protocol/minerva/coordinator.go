@@ -134,7 +134,7 @@ func (c *coordinator) expire() {
 		return
 	}
 	// If this proposal is refused or lost, the next leader proposes the same heads again.
-	c.group.Propose(c.proposed.appendTo(make([]byte, 0, c.proposed.size())))
+	c.group.Propose(c.proposed.AppendTo(make([]byte, 0, c.proposed.Size())))
 }
 
 // moved reports whether a proven head is ahead of the last proposal.
@@ -150,7 +150,7 @@ func (c *coordinator) moved() bool {
 // apply handles a cut that the Raft group has committed.
 func (c *coordinator) apply(entry []byte) {
 	r := codec.NewReader(entry)
-	if h := readHeads(&r); r.Done() == nil {
+	if h := ReadHeads(&r); r.Done() == nil {
 		c.r.epochs.agreed(h)
 	}
 }

@@ -73,7 +73,7 @@ type entry struct {
 	chain   int32 // number of the chain in the conflict graph; valid at the root only
 	verdict verdict
 	result  int32 // index in results of a re-executed transaction of this replica
-	arrival int32 // of the entry's batch; used only by a faulty variant
+	arrival int32 // arrival number of the entry's batch; used only by a faulty variant
 }
 
 // span is the range [from, to) of the entries of one replica.
@@ -286,8 +286,7 @@ func (e *epochs) awaitBatches() {
 
 // holder returns the next replica to ask for a batch, in round-robin order. It skips replicas that are not live. It
 // also skips the origin, which has already sent the batch to all replicas, until some replica reports the batch as
-// discarded. After that, the origin may be a new incarnation itself, or may have discarded the batch before this
-// replica's incarnation started.
+// discarded. After such a report, holder includes the origin, which may have lost or discarded the batch.
 func (e *epochs) holder(origin geo.NodeID, number uint64) geo.NodeID {
 	reported := e.reported(origin, number)
 	for range e.r.nodes {
@@ -652,7 +651,7 @@ func (e *epochs) collect(low uint64) {
 func (e *epochs) snapshot() []byte {
 	b := codec.AppendUvarint(codec.AppendUvarint(nil, e.first), uint64(len(e.cuts)))
 	for _, h := range e.cuts {
-		b = h.appendTo(b)
+		b = h.AppendTo(b)
 	}
 	return b
 }
@@ -662,7 +661,7 @@ func (e *epochs) restore(data []byte) {
 	r := codec.NewReader(data)
 	first, count := r.Uvarint(), r.Uvarint()
 	for number := first; number < first+count && r.Err() == nil; number++ {
-		cut := readHeads(&r)
+		cut := ReadHeads(&r)
 		if len(cut) != e.r.nodes {
 			return
 		}

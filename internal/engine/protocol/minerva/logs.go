@@ -50,7 +50,7 @@ type segment struct {
 	// incarnation is missing, it is the number before that batch.
 	received uint64
 	// ended is set once an epoch contains batches of a later incarnation. last is then the last batch of this segment that
-	// is in an epoch; no later batch of the segment will ever be in an epoch.
+	// is in an epoch. No later batch of the segment will ever be in an epoch.
 	ended bool
 	last  uint64
 }

@@ -184,23 +184,9 @@ func (m *Forgotten) String() string {
 }
 
 // Heads holds one batch number per log, indexed by replica.
+//
+//codec:part max=maxNumber
 type Heads []uint64
-
-func (h Heads) size() int {
-	n := codec.SizeUvarint(uint64(len(h)))
-	for _, head := range h {
-		n += codec.SizeUvarint(head)
-	}
-	return n
-}
-
-func (h Heads) appendTo(b []byte) []byte {
-	b = codec.AppendUvarint(b, uint64(len(h)))
-	for _, head := range h {
-		b = codec.AppendUvarint(b, head)
-	}
-	return b
-}
 
 func (h Heads) String() string {
 	numbers := make([]string, len(h))
@@ -208,18 +194,6 @@ func (h Heads) String() string {
 		numbers[n] = numbered(head)
 	}
 	return "[" + strings.Join(numbers, " ") + "]"
-}
-
-func readHeads(r *codec.Reader) Heads {
-	n := r.Count(1)
-	if n == 0 {
-		return nil
-	}
-	h := make(Heads, n)
-	for i := range h {
-		h[i] = r.UvarintMax(maxNumber)
-	}
-	return h
 }
 
 // Cut is a consistent cut that the coordinator has decided without consensus: see the parameter commit.

@@ -23,9 +23,9 @@ import (
 // predecessor that are in no cut by then will never be in one, even with proofs: they are void at all replicas.
 //
 // The new incarnation receives the cuts from the Raft group, or from the coordinator that decides cuts without
-// consensus. Another replica sends it the rows as of some epoch. After that, it follows the other replicas' logs: it
-// asks each replica for that replica's batches after the epoch, including batches that the lost predecessor has
-// acknowledged.
+// consensus. Another replica sends it the rows as of some epoch. After that, the new incarnation follows the other
+// replicas' logs. It asks each replica for that replica's batches after the epoch, including batches that the lost
+// predecessor has acknowledged.
 //
 // All copies are complete again when three conditions hold:
 //
@@ -178,7 +178,7 @@ func (j *rejoin) whole() bool {
 	return true
 }
 
-// fire handles joinTimer. what is the timer's Arg.
+// fire handles joinTimer with the given Arg.
 func (j *rejoin) fire(what uint64) {
 	if what == askTimer {
 		j.ask()
@@ -326,7 +326,7 @@ func (j *rejoin) follows(from geo.NodeID, m *Followed) {
 
 // appendState appends the rows after the last committed epoch and all other state that the next epochs depend on.
 func (e *epochs) appendState(b []byte) []byte {
-	b = e.tail.appendTo(codec.AppendUvarint(b, e.committed))
+	b = e.tail.AppendTo(codec.AppendUvarint(b, e.committed))
 	for _, again := range e.again {
 		b = codec.AppendUvarint(b, uint64(len(again)))
 		for _, x := range again {
@@ -342,8 +342,8 @@ func (e *epochs) appendState(b []byte) []byte {
 // readState decodes the output of appendState, except for the rows, which stay encoded in rest.
 func readState(data []byte, nodes int) (*rows, error) {
 	r := codec.NewReader(data)
-	s := &rows{epoch: r.UvarintMax(maxNumber), tail: readHeads(&r), again: make([][]reexecution, nodes)}
-	if len(s.tail) != nodes {
+	s := &rows{epoch: r.UvarintMax(maxNumber), again: make([][]reexecution, nodes)}
+	if s.tail.read(&r); len(s.tail) != nodes {
 		r.Fail(errNodes)
 	}
 	for n := range s.again {

@@ -21,8 +21,7 @@ func reborn(t *testing.T, self geo.NodeID, given map[string]string) (*Replica, *
 	return r, w
 }
 
-// joins transfers the rows of a peer to new incarnation r, whose loss the peer already knows. w is the peer's
-// environment.
+// joins transfers the rows of a peer to r, a new incarnation that the peer already knows. w is the peer's environment.
 func joins(t *testing.T, r *Replica, peer *Replica, w *world) {
 	t.Helper()
 	w.sent = nil

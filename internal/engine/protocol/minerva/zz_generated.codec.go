@@ -85,21 +85,54 @@ func (m *Forgotten) read(r *codec.Reader) {
 	m.Number = r.UvarintMax(maxNumber)
 }
 
+// Size is a part of the encoding of messages.
+func (m *Heads) Size() int {
+	n := codec.SizeUvarint(uint64(len((*m))))
+	for i := range *m {
+		n += codec.SizeUvarint((*m)[i])
+	}
+	return n
+}
+
+// AppendTo is a part of the encoding of messages.
+func (m *Heads) AppendTo(b []byte) []byte {
+	b = codec.AppendUvarint(b, uint64(len((*m))))
+	for i := range *m {
+		b = codec.AppendUvarint(b, (*m)[i])
+	}
+	return b
+}
+
+func (m *Heads) read(r *codec.Reader) {
+	if n := r.Count(1); n > 0 {
+		(*m) = make(Heads, n)
+		for i := range *m {
+			(*m)[i] = r.UvarintMax(maxNumber)
+		}
+	}
+}
+
+// ReadHeads decodes the output of Heads.AppendTo.
+func ReadHeads(r *codec.Reader) (m Heads) {
+	m.read(r)
+	return m
+}
+
 // Kind implements protocol.Message.
 func (*Cut) Kind() uint8 { return kindCut }
 
 // Size implements protocol.Message.
 func (m *Cut) Size() int {
-	return m.Heads.size()
+	return m.Heads.Size()
 }
 
 // AppendTo implements protocol.Message.
 func (m *Cut) AppendTo(b []byte) []byte {
-	return m.Heads.appendTo(b)
+	return m.Heads.AppendTo(b)
 }
 
 func (m *Cut) read(r *codec.Reader) {
-	m.Heads = readHeads(r)
+	m.Heads.read(r)
 }
 
 // Kind implements protocol.Message.
@@ -107,18 +140,18 @@ func (*Progress) Kind() uint8 { return kindProgress }
 
 // Size implements protocol.Message.
 func (m *Progress) Size() int {
-	return codec.SizeUvarint(m.Epoch) + m.Proofs.size()
+	return codec.SizeUvarint(m.Epoch) + m.Proofs.Size()
 }
 
 // AppendTo implements protocol.Message.
 func (m *Progress) AppendTo(b []byte) []byte {
 	b = codec.AppendUvarint(b, m.Epoch)
-	return m.Proofs.appendTo(b)
+	return m.Proofs.AppendTo(b)
 }
 
 func (m *Progress) read(r *codec.Reader) {
 	m.Epoch = r.UvarintMax(maxNumber)
-	m.Proofs = readHeads(r)
+	m.Proofs.read(r)
 }
 
 // Kind implements protocol.Message.

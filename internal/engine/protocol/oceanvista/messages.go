@@ -206,6 +206,8 @@ const (
 )
 
 // suspicion makes a server suspected, so that no replica accepts the server's writes.
+//
+//codec:part
 type suspicion struct {
 	server geo.NodeID
 	epoch  uint64
@@ -213,6 +215,8 @@ type suspicion struct {
 
 // decision determines which unfinished functors of a suspected server count as written. It may consist of several
 // pieces, and takes effect with the last piece. Its first piece discards an incomplete decision of an earlier leader.
+//
+//codec:part
 type decision struct {
 	server geo.NodeID
 	epoch  uint64
@@ -220,106 +224,95 @@ type decision struct {
 	piece uint64
 	more  bool
 	// replicated is a timestamp: all replicas have the server's functors up to it.
-	replicated Timestamp
-	survivors  []Functor // after replicated, in timestamp order
+	replicated Timestamp `codec:"fixed"`
+	// survivors are after replicated, in timestamp order.
+	survivors []Functor `codec:"as=functors"`
 }
 
 // join makes a closed server active again. The server issues timestamps above the promise of its sponsor, which must be
 // active in the given epoch. A join of a new incarnation is the incarnation's mark.
+//
+//codec:part
 type join struct {
 	server       geo.NodeID
 	epoch        uint64
 	sponsor      geo.NodeID
 	sponsorEpoch uint64
-	above        Timestamp
-	incarnation  uint32 // 0 if the closed incarnation joins again
+	above        Timestamp `codec:"fixed"`
+	// incarnation is 0 if the closed incarnation joins again. Otherwise it is encoded last, and the entry is a mark.
+	incarnation uint32 `codec:"-"`
 }
 
 // loss reports that a new incarnation has replaced a server.
+//
+//codec:part
 type loss struct {
 	server      geo.NodeID
 	incarnation uint32
 }
 
 // replenishment reports that a node has the rows as of a mark, and all functors for which other nodes may rely on it.
+//
+//codec:part
 type replenishment struct {
 	server geo.NodeID
 	id     uint64
 }
 
 // abandonment makes a closed server abandoned.
+//
+//codec:part
 type abandonment struct {
 	server geo.NodeID
 	epoch  uint64
 }
 
-func appendHead(b []byte, kind uint8, server geo.NodeID, epoch uint64) []byte {
-	return codec.AppendUvarint(codec.AppendUvarint(append(b, kind), uint64(server)), epoch)
-}
+func (e *suspicion) append(b []byte) []byte { return e.appendTo(append(b, entrySuspicion)) }
 
-func (e *suspicion) append(b []byte) []byte {
-	return appendHead(b, entrySuspicion, e.server, e.epoch)
-}
-
-func (e *decision) append(b []byte) []byte {
-	b = append(codec.AppendUvarint(appendHead(b, entryDecision, e.server, e.epoch), e.piece), codec.Flags(e.more, false))
-	return appendFunctors(codec.AppendUint64(b, uint64(e.replicated)), e.survivors)
-}
+func (e *decision) append(b []byte) []byte { return e.appendTo(append(b, entryDecision)) }
 
 func (e *join) append(b []byte) []byte {
-	kind := uint8(entryJoin)
-	if e.incarnation > 0 {
-		kind = entryMark
+	if e.incarnation == 0 {
+		return e.appendTo(append(b, entryJoin))
 	}
-	b = appendHead(b, kind, e.server, e.epoch)
-	b = codec.AppendUint64(codec.AppendUvarint(codec.AppendUvarint(b, uint64(e.sponsor)), e.sponsorEpoch), uint64(e.above))
-	if e.incarnation > 0 {
-		b = codec.AppendUvarint(b, uint64(e.incarnation))
-	}
-	return b
+	return codec.AppendUvarint(e.appendTo(append(b, entryMark)), uint64(e.incarnation))
 }
 
-func (e *loss) append(b []byte) []byte {
-	return appendHead(b, entryLoss, e.server, uint64(e.incarnation))
-}
+func (e *loss) append(b []byte) []byte { return e.appendTo(append(b, entryLoss)) }
 
-func (e *replenishment) append(b []byte) []byte {
-	return appendHead(b, entryReplenishment, e.server, e.id)
-}
+func (e *replenishment) append(b []byte) []byte { return e.appendTo(append(b, entryReplenishment)) }
 
-func (e *abandonment) append(b []byte) []byte {
-	return appendHead(b, entryAbandonment, e.server, e.epoch)
-}
-
-func readTimestamp(r *codec.Reader) Timestamp { return Timestamp(r.Uint64()) }
-
-func readNode(r *codec.Reader) geo.NodeID { return geo.NodeID(r.UvarintMax(maxNode)) }
-
-func readIncarnation(r *codec.Reader) uint32 { return uint32(r.UvarintMax(math.MaxUint32)) }
+func (e *abandonment) append(b []byte) []byte { return e.appendTo(append(b, entryAbandonment)) }
 
 func readEntry(data []byte, txns *codec.TxnArena) (e entry, err error) {
 	r := codec.NewReader(data)
-	kind, server, epoch := r.Uint8(), readNode(&r), r.Uvarint()
-	switch kind {
+	switch kind := r.Uint8(); kind {
 	case entrySuspicion:
-		e = &suspicion{server, epoch}
+		s := &suspicion{}
+		s.read(&r)
+		e = s
 	case entryDecision:
-		d := &decision{server: server, epoch: epoch, piece: r.Uvarint(), more: r.Flag(), replicated: readTimestamp(&r)}
-		d.survivors = readFunctors(&r, txns)
+		d := &decision{}
+		d.read(&r, txns)
 		e = d
-	case entryJoin:
-		e = &join{server, epoch, readNode(&r), r.Uvarint(), readTimestamp(&r), 0}
-	case entryMark:
-		e = &join{server, epoch, readNode(&r), r.Uvarint(), readTimestamp(&r), readIncarnation(&r)}
-	case entryLoss:
-		if epoch > math.MaxUint32 {
-			r.Fail(fmt.Errorf("%d is no incarnation", epoch))
+	case entryJoin, entryMark:
+		j := &join{}
+		if j.read(&r); kind == entryMark {
+			j.incarnation = uint32(r.UvarintMax(math.MaxUint32))
 		}
-		e = &loss{server, uint32(epoch)}
+		e = j
+	case entryLoss:
+		l := &loss{}
+		l.read(&r)
+		e = l
 	case entryReplenishment:
-		e = &replenishment{server, epoch}
+		p := &replenishment{}
+		p.read(&r)
+		e = p
 	case entryAbandonment:
-		e = &abandonment{server, epoch}
+		a := &abandonment{}
+		a.read(&r)
+		e = a
 	default:
 		r.Fail(fmt.Errorf("%d is no kind of entry", kind))
 	}

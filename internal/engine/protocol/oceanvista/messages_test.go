@@ -3,6 +3,7 @@ package oceanvista
 import (
 	"testing"
 
+	"github.com/geobench/geobench/internal/base/codec"
 	"github.com/geobench/geobench/internal/base/txn"
 	"github.com/geobench/geobench/internal/bench/simload"
 	"github.com/geobench/geobench/internal/engine/protocol"
@@ -46,7 +47,7 @@ func TestRefusedMessages(t *testing.T) {
 		"a transaction that cannot be prepared": &Write{Functor: Functor{1, &txn.Transaction{ID: 1, Proc: 9}}},
 		"an empty entry":                        &Proposal{},
 		"an unknown entry":                      &Proposal{[]byte{9, 0, 0}},
-		"a loss of an impossible incarnation":   &Proposal{appendHead(nil, entryLoss, 3, 1<<32)},
+		"a loss of an impossible incarnation":   &Proposal{codec.AppendUvarint([]byte{entryLoss, 3}, 1<<32)},
 		"an entry with something left over":     &Proposal{append((&suspicion{3, 300}).append(nil), 0)},
 		"a survivor that cannot be prepared":    &Proposal{(&decision{survivors: []Functor{{1, &txn.Transaction{ID: 1, Proc: 9}}}}).append(nil)},
 	} {

@@ -95,7 +95,7 @@ func (c *replenished) append(b []byte) []byte {
 }
 
 func (c *replenished) read(r *codec.Reader) {
-	c.id, c.above, c.donor = r.Uvarint(), readTimestamp(r), int(r.UvarintMax(maxNode))
+	c.id, c.above, c.donor = r.Uvarint(), Timestamp(r.Uint64()), int(r.UvarintMax(maxNode))
 	for q := range c.lacking {
 		c.lacking[q] = r.Flag()
 	}

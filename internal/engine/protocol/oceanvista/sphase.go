@@ -48,7 +48,8 @@ type writes struct {
 	last Timestamp // last timestamp issued
 	// promised is the server's watermark: the server issues no timestamp up to it.
 	promised Timestamp
-	// capped is set while this server sponsors another server and its watermark must not rise: see membership.requested.
+	// capped is set while this server sponsors another server, so that this server's watermark does not rise: see
+	// membership.requested.
 	capped bool
 	// unstable and unreplicated hold this server's functors in timestamp order. unstable starts with the first functor
 	// that lacks a majority in some partition, and unreplicated with the first functor that some replica lacks.

@@ -584,7 +584,8 @@ func (m *membership) restore(data []byte) {
 		was := s.epoch
 		s.status, s.epoch, s.joins = status(r.Uint8()), r.Uvarint(), int(r.Uvarint())
 		s.pieces, s.survivors = r.Uvarint(), nil
-		s.last, s.incarnation, s.marked = readTimestamp(&r), readIncarnation(&r), readIncarnation(&r)
+		s.last = Timestamp(r.Uint64())
+		s.incarnation, s.marked = uint32(r.UvarintMax(math.MaxUint32)), uint32(r.UvarintMax(math.MaxUint32))
 		s.reportedIn, s.proposedIn = 0, 0
 		if s.epoch != was {
 			// The skipped entries include a decision about the server's functors that this node holds.

@@ -137,6 +137,104 @@ func (m *StateRequest) read(r *codec.Reader) {
 	m.ID = r.Uvarint()
 }
 
+func (m *suspicion) size() int {
+	return codec.SizeUvarint(uint64(m.server)) + codec.SizeUvarint(m.epoch)
+}
+
+func (m *suspicion) appendTo(b []byte) []byte {
+	b = codec.AppendUvarint(b, uint64(m.server))
+	return codec.AppendUvarint(b, m.epoch)
+}
+
+func (m *suspicion) read(r *codec.Reader) {
+	m.server = geo.NodeID(r.UvarintMax(math.MaxUint16))
+	m.epoch = r.Uvarint()
+}
+
+func (m *decision) size() int {
+	return 9 + codec.SizeUvarint(uint64(m.server)) + codec.SizeUvarint(m.epoch) + codec.SizeUvarint(m.piece) + sizeFunctors(m.survivors)
+}
+
+func (m *decision) appendTo(b []byte) []byte {
+	b = codec.AppendUvarint(b, uint64(m.server))
+	b = codec.AppendUvarint(b, m.epoch)
+	b = codec.AppendUvarint(b, m.piece)
+	b = append(b, codec.Flags(m.more, false))
+	b = codec.AppendUint64(b, uint64(m.replicated))
+	return appendFunctors(b, m.survivors)
+}
+
+func (m *decision) read(r *codec.Reader, txns *codec.TxnArena) {
+	m.server = geo.NodeID(r.UvarintMax(math.MaxUint16))
+	m.epoch = r.Uvarint()
+	m.piece = r.Uvarint()
+	m.more = r.Flag()
+	m.replicated = Timestamp(r.Uint64())
+	m.survivors = readFunctors(r, txns)
+}
+
+func (m *join) size() int {
+	return 8 + codec.SizeUvarint(uint64(m.server)) + codec.SizeUvarint(m.epoch) + codec.SizeUvarint(uint64(m.sponsor)) + codec.SizeUvarint(m.sponsorEpoch)
+}
+
+func (m *join) appendTo(b []byte) []byte {
+	b = codec.AppendUvarint(b, uint64(m.server))
+	b = codec.AppendUvarint(b, m.epoch)
+	b = codec.AppendUvarint(b, uint64(m.sponsor))
+	b = codec.AppendUvarint(b, m.sponsorEpoch)
+	return codec.AppendUint64(b, uint64(m.above))
+}
+
+func (m *join) read(r *codec.Reader) {
+	m.server = geo.NodeID(r.UvarintMax(math.MaxUint16))
+	m.epoch = r.Uvarint()
+	m.sponsor = geo.NodeID(r.UvarintMax(math.MaxUint16))
+	m.sponsorEpoch = r.Uvarint()
+	m.above = Timestamp(r.Uint64())
+}
+
+func (m *loss) size() int {
+	return codec.SizeUvarint(uint64(m.server)) + codec.SizeUvarint(uint64(m.incarnation))
+}
+
+func (m *loss) appendTo(b []byte) []byte {
+	b = codec.AppendUvarint(b, uint64(m.server))
+	return codec.AppendUvarint(b, uint64(m.incarnation))
+}
+
+func (m *loss) read(r *codec.Reader) {
+	m.server = geo.NodeID(r.UvarintMax(math.MaxUint16))
+	m.incarnation = uint32(r.UvarintMax(math.MaxUint32))
+}
+
+func (m *replenishment) size() int {
+	return codec.SizeUvarint(uint64(m.server)) + codec.SizeUvarint(m.id)
+}
+
+func (m *replenishment) appendTo(b []byte) []byte {
+	b = codec.AppendUvarint(b, uint64(m.server))
+	return codec.AppendUvarint(b, m.id)
+}
+
+func (m *replenishment) read(r *codec.Reader) {
+	m.server = geo.NodeID(r.UvarintMax(math.MaxUint16))
+	m.id = r.Uvarint()
+}
+
+func (m *abandonment) size() int {
+	return codec.SizeUvarint(uint64(m.server)) + codec.SizeUvarint(m.epoch)
+}
+
+func (m *abandonment) appendTo(b []byte) []byte {
+	b = codec.AppendUvarint(b, uint64(m.server))
+	return codec.AppendUvarint(b, m.epoch)
+}
+
+func (m *abandonment) read(r *codec.Reader) {
+	m.server = geo.NodeID(r.UvarintMax(math.MaxUint16))
+	m.epoch = r.Uvarint()
+}
+
 func (m *Functor) size() int {
 	return 8 + codec.SizeTransaction(m.T)
 }

@@ -57,7 +57,8 @@ type transaction struct {
 	asked    int    // round trips for barriers so far
 	position uint64 // the transaction needs a copy that has applied the log up to this entry
 
-	// The following fields are the content to forward, once the procedure has run.
+	// The following fields describe how the transaction is forwarded to the writer. They are used once the procedure has
+	// run.
 	executed  bool
 	reads     optimistic.Reads
 	writes    []txn.WriteEntry
@@ -361,8 +362,9 @@ func (c *coordinator) resend(x *transaction) {
 
 // moved handles a change of the writer. It repeats the unanswered requests at the new writer. The old writer may have
 // been in this region. In that case, calls now go to the region's instance, if the instance coordinates all
-// transactions. After a planned failover, the log contains no unanswered call, because its answer would have arrived
-// before. After an unplanned failover, the log may contain such a call, so its outcome is unknown.
+// transactions. After a planned failover, the log contains no unanswered call, because the answer would have arrived
+// before the announcement of the new writer. After an unplanned failover, the log may contain such a call, so its
+// outcome is unknown.
 func (c *coordinator) moved(m *Takeover) {
 	base, planned := m.Base, m.Planned
 	if m.Recovered { // the log contains every answered transaction

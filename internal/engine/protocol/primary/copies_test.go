@@ -15,8 +15,8 @@ import (
 	"github.com/geobench/geobench/internal/run/explore"
 )
 
-// If storage servers apply the log, the storage that ships it pays no CPU time for the log. Neither do the nodes of a
-// region that only reads. The rows and the messages are the same as otherwise.
+// If storage servers apply the log, the node that ships the log pays no CPU time for it. Neither do the nodes of a
+// region that only reads. The rows and the messages are the same as if the nodes applied the log.
 func TestCopies(t *testing.T) {
 	type load struct{ writer, shipper, reader, stored time.Duration }
 	run := func(copies string) (l load, traffic geo.Traffic, sum int64) {

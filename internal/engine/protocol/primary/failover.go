@@ -13,8 +13,8 @@ import (
 // announces that the next region's instance is the writer (Takeover). Links keep their order, and the announcement
 // takes the same path as the log. A node that receives the announcement therefore has the whole log, unless a node on
 // the path was lost together with the log. In that case, the old writer repeats the announcement, and a node that lacks
-// entries asks for a copy. The next writer does so before it starts. Coordinators repeat the requests that the old
-// writer has dropped at the new writer.
+// entries asks for a copy. The next writer does so before it starts. Coordinators send the requests that the old writer
+// has dropped to the new writer.
 //
 // Unplanned. The next region's instance announces that it is the writer from its own last entry on. Later entries that
 // the old writer has committed are lost. The old writer counts them when it learns of the failover. A node whose rows

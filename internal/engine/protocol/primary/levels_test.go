@@ -91,7 +91,7 @@ func failingOver(t *testing.T, engine *protocol.Engine, kind, shippedBy string) 
 	count := func(name string) int64 { return protocoltest.Counter(s, topology, name) }
 	next := topology.Node(1, 0, 0)
 	at := func(n geo.NodeID, name string) int64 { return protocoltest.CounterOf(s, n, name) }
-	// The entries of the first writer after the entry at which the next writer's log starts.
+	// beyond is the number of the first writer's entries after the entry at which the next writer's log starts.
 	if beyond := at(topology.Node(0, 0, 0), "commits") - (at(next, "entries_applied") - at(next, "commits")); count("lost_transactions") != beyond {
 		t.Errorf("%d lost, want %d", count("lost_transactions"), beyond)
 	}

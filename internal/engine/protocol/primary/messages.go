@@ -36,7 +36,8 @@ const maxNumber = 1<<62 - 1
 
 // Relay sends a transaction to the instance of the sender's region, which has the region's sessions.
 type Relay struct {
-	// Number is the transaction's number at its sender. Oldest is the lowest number for which the sender still waits.
+	// Number is the transaction's number at its sender. Oldest is the number of the sender's oldest unanswered
+	// transaction.
 	Number, Oldest uint64 `codec:"max=maxNumber"`
 	Transaction    *txn.Transaction
 }
@@ -56,7 +57,8 @@ type Request struct {
 	Term, Number, Oldest uint64 `codec:"max=maxNumber"`
 	// Step numbers the transaction's round trips from 1.
 	Step uint64 `codec:"max=maxNumber"`
-	// First is set if this is the first request that begins the transaction at the writer.
+	// First is set in the transaction's first request that is not a barrier. This request creates the session at the
+	// writer.
 	First bool `codec:"packed"`
 	// Barrier is set if the request only asks for the writer's log position.
 	Barrier bool `codec:"packed"`
@@ -111,7 +113,8 @@ func (m *Answer) String() string {
 
 // Entry is a transaction in the log.
 type Entry struct {
-	// Name is the transaction's name at its coordinator. Oldest is the lowest number for which the coordinator waited.
+	// Name is the transaction's name at its coordinator. Oldest is the number of the coordinator's oldest unanswered
+	// transaction.
 	Name   raftgroup.Name
 	Oldest uint64 `codec:"max=maxNumber"`
 	// Outcome is the outcome of the committed transaction. It has a result only if the writer has executed the procedure.

@@ -50,7 +50,7 @@ func TestCodec(t *testing.T) {
 	protocoltest.Codec(t, sampleMessages(), protocoltest.All(decode, simload.Procedures))
 }
 
-// The decoder refuses bodies that are no valid encoding of a message.
+// The decoder refuses bodies that are not valid encodings of a message.
 func TestRefusedMessages(t *testing.T) {
 	for name, m := range map[string]protocol.Message{
 		"a row with a malformed key":       &Request{Writes: []txn.WriteEntry{{Key: "short"}}},

@@ -236,8 +236,8 @@ func (r *Replica) passOn(from geo.NodeID, m protocol.Message) {
 }
 
 // Offloads implements protocol.RemoteWork. It reports whether storage servers do the work of the message. In an Aurora
-// global database, they ship the log to other regions and apply it there. Messages of the writer are charged, and so is
-// the storing of entries in the writer's region.
+// global database, they ship the log to other regions and apply it there. The node itself pays CPU time for messages of
+// the writer, and for storing entries in the writer's region.
 func (r *Replica) Offloads(peer geo.NodeID, m protocol.Message) bool {
 	_, log := m.(*Append)
 	if !log || !r.offloads || r.writes() {

@@ -23,12 +23,12 @@ import (
 //
 // A new incarnation of the writer asks all nodes of its storage for their log positions (Survey), and takes the longest
 // log. That log contains all committed entries, because at most one node is lost at a time. The incarnation starts
-// another term, whose first entries are the last entries of that log, as uncommitted entries. The new term also keeps
-// its answers apart from its predecessor's answers.
+// another term, whose first entries are the last entries of that log, as uncommitted entries. Because of the new term,
+// the incarnation's answers cannot be mistaken for its predecessor's answers.
 type catchUp struct {
 	r *Replica
-	// lacks is set while the rows of this node are at no position of the log. joins is set if this node may have missed
-	// entries that it had to pass on. After the copy, it notifies the nodes that it feeds.
+	// lacks is set while the rows of this node do not correspond to a log position. joins is set if this node may have
+	// missed entries that it had to pass on. Once it has a copy, it notifies the nodes that it feeds.
 	lacks, joins bool
 	asks         uint64
 	// needs is the entry after which the feeder sends the log. A copy must include this entry.
@@ -98,8 +98,7 @@ func (c *catchUp) ask() {
 	c.request()
 }
 
-// request sends the current request. If it is a repetition, the receiver ignores it while it still serves the first
-// one.
+// request sends the current request. The receiver ignores a repetition while it still serves the original request.
 func (c *catchUp) request() {
 	m := &Behind{Term: c.r.log.term, Ask: c.asks}
 	to := c.r.feeder(c.r.self)
@@ -226,7 +225,7 @@ func (c *catchUp) piece(from geo.NodeID, m *statetransfer.Piece) {
 // restore replaces the node's rows with the rows of a copy.
 func (c *catchUp) restore(m *Copy) {
 	l, f := &c.r.log, &c.r.failover
-	// The feeder does not send the entries after such a copy, up to needs.
+	// The feeder will not send the entries between the end of this copy and needs.
 	if m.Last < c.needs {
 		c.ask()
 		return
@@ -255,7 +254,7 @@ func (c *catchUp) restore(m *Copy) {
 	}
 	if c.joins {
 		c.joins = false
-		// This node does not ship entries that the copy includes. passAhead notifies the nodes that it feeds of that.
+		// This node does not ship entries that the copy includes. passAhead reports this to the nodes that this node feeds.
 		l.outbox, l.posted = nil, l.applied
 		c.passAhead()
 	}
@@ -264,7 +263,7 @@ func (c *catchUp) restore(m *Copy) {
 	c.r.coordinator.progress()
 }
 
-// passAhead notifies each node that this node feeds of the entry after which it sends the log.
+// passAhead notifies the nodes that this node feeds. It reports the entry after which this node sends the log.
 func (c *catchUp) passAhead() {
 	l := &c.r.log
 	c.r.others(func(n geo.NodeID) {
@@ -292,8 +291,8 @@ func (c *catchUp) passed(to geo.NodeID) uint64 {
 	return l.posted
 }
 
-// ahead handles the feeder's notice of the entry after which it feeds this node. A copy in flight may be from an
-// earlier state of the feeder.
+// ahead handles the feeder's notice of the entry after which the feeder sends the log to this node. A copy in flight
+// may be from an earlier state of the feeder.
 func (c *catchUp) ahead(m *Ahead) {
 	l := &c.r.log
 	c.needs = max(c.needs, m.Last)
@@ -345,8 +344,8 @@ func (r *Replica) FullyReplicated() bool {
 	return !r.catchUp.lacks && !(r.writes() && slices.Contains(r.writer.lacking, true))
 }
 
-// replaces is Engine.Replaces: all nodes can be replaced, except writers that alone have the log. Such a writer is the
-// only node of its region, or the old or new writer of a managed failover.
+// replaces is Engine.Replaces: all nodes can be replaced, except a writer that is the only node with the log. Such a
+// writer is the only node of its region, or the old or new writer of a managed failover.
 func replaces(t *geo.Topology, p protocol.Params) (nodes []geo.NodeID) {
 	if p.Word("failover") == failoverUnplanned {
 		return nil

@@ -114,8 +114,8 @@ func TestRecovered(t *testing.T) {
 	}
 }
 
-// A node may receive a copy that its sender made before the sender itself advanced by a copy. Such a copy leaves a gap,
-// and the node asks for another copy.
+// The sender of a copy may have made the copy before it restored a later copy itself. The earlier copy leaves a gap at
+// its receiver, and the receiver asks for another copy.
 func TestCopyTooOld(t *testing.T) {
 	given := map[string]string{"shippedBy": "Storage"}
 	n := newNode(t, 3, 1, 2, given) // its instance is node 2
@@ -172,7 +172,7 @@ func TestCopiesOfTheUncommitted(t *testing.T) {
 	}
 }
 
-// All nodes can be replaced, except writers that alone have the log.
+// All nodes can be replaced, except a writer that is the only node with the log.
 func TestReplaces(t *testing.T) {
 	for name, tc := range map[string]struct {
 		replicas int

@@ -111,8 +111,8 @@ func (w *writer) pending() int { return len(w.log) + int(w.committed-w.told) + w
 func (w *writer) serves() bool { return w.r.writes() && !w.r.failover.leaving && !w.r.catchUp.lacks }
 
 // session returns the session of a transaction, and creates it for the first request. It returns nil if the request
-// needs no further work. Then session has answered the request, the coordinator no longer waits for the answer, or the
-// session was lost with an earlier writer.
+// needs no further work. In this case, session has answered the request, the coordinator no longer waits for the
+// answer, or an earlier writer has lost the session.
 func (w *writer) session(n raftgroup.Name, oldest uint64, first bool) *session {
 	w.sessions.forget(n.Coordinator, oldest)
 	s := w.sessions.find(n)

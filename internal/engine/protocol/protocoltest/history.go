@@ -12,7 +12,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/sim"
 )
 
-// recording is a simulation of simload.Traced. It records the histories of the clients that are added through it.
+// recording is a simulation with the procedures of simload.Traced. It records the histories of the clients that its
+// AddClient adds.
 type recording struct {
 	sim      *sim.Sim
 	topology *geo.Topology

@@ -23,8 +23,8 @@ func Masters(t *testing.T, engine *protocol.Engine) {
 }
 
 // MastersLaw measures how the choice of the coordinator affects the latency. If the coordinator holds the key, there is
-// no extra latency. Alternating coordinators send half of the transactions to the partition without the key. These take
-// longer by lookup, which is locallog.LookupLaw.
+// no extra latency. If the coordinators alternate, half of the transactions arrive at the partition without the key.
+// The latency of these transactions increases by the result of lookup, which is locallog.LookupLaw.
 func MastersLaw(t *testing.T, engine *protocol.Engine, lookup func(*geo.Topology, protocol.Params, geo.Region) time.Duration) {
 	topology := simload.TwoRegions(2)
 	p := Params(t, engine, askMasters)

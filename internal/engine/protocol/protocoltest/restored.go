@@ -8,8 +8,8 @@ import (
 
 // Restored compares a value that was read from a snapshot, a checkpoint or a state transfer with the value that was
 // written. Both are pointers to structs. Every field of the written value must be set. The comparison then exposes
-// fields that are not written, including fields that are added later. but names the fields that are deliberately not
-// written.
+// fields that are not written, including fields that are added later. The parameter but names the fields that are
+// deliberately not written.
 func Restored[T any](t testing.TB, was, is *T, but ...string) {
 	t.Helper()
 	of := reflect.TypeFor[T]()

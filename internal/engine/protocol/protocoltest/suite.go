@@ -155,8 +155,8 @@ func quiesce(s *sim.Sim, loads []*simload.Clients, audits []*Auditor) {
 	}
 }
 
-// still fails unless the database is quiescent and its rows stay unchanged. A later write would have to be pending at a
-// node or in flight.
+// still fails unless the database is quiescent and its rows stay unchanged. It waits until the messages in flight have
+// arrived, because one of them could still cause a write.
 func still(t *testing.T, s *sim.Sim, topology *geo.Topology) {
 	t.Helper()
 	if n := s.Pending(); n > 0 {
@@ -391,8 +391,9 @@ func Law(t *testing.T, engine *protocol.Engine, given map[string]string) {
 	law(t, engine, given, lawLoad{clients: 3, think: 50 * time.Millisecond, until: 20 * time.Second})
 }
 
-// SparseLaw is like Law, for engines in which a transaction may wait for others without common rows. Only a few
-// transactions may be in flight at a time, so each region has one client, which pauses after each transaction.
+// SparseLaw is like Law, for engines in which a transaction may wait for another transaction even if they have no row
+// in common. Only a few transactions may be in flight at a time, so each region has one client, which pauses after each
+// transaction.
 func SparseLaw(t *testing.T, engine *protocol.Engine, given map[string]string) {
 	law(t, engine, given, lawLoad{clients: 1, think: 2 * time.Second, until: 20 * time.Second})
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol/protocoltest"
 )
 
-// wrongEngine is set in the processes that TestWrongEngines starts. It selects the case that the process runs, in which
-// its tests must fail.
+// wrongEngine is set in the processes that TestWrongEngines starts. It selects the case that the process runs. The
+// suite of that case must fail.
 const wrongEngine = "PROTOCOLTEST_WRONG_ENGINE"
 
 // The suites fail for faulty engines, and report the defect. Each case runs in a separate process, because its tests

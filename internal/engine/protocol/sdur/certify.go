@@ -43,10 +43,12 @@ func (v Verdict) reason() string {
 
 // footprint describes a transaction's part in a group, as far as certification needs it. It identifies rows by their
 // hashes. Ranges, and the written keys that may lie in a range, are stored in full.
+//
+//codec:part
 type footprint struct {
-	reads   []uint64
+	reads   []uint64 `codec:"fixed"`
+	writes  []uint64 `codec:"fixed"`
 	ranges  []txn.Range
-	writes  []uint64
 	ordered []txn.Key
 }
 
@@ -241,7 +243,7 @@ func (c *certification) scan(r *txn.Range) {
 	})
 }
 
-// orderedWrite checks for concurrent transactions that have scanned key k.
+// orderedWrite checks for concurrent transactions that have scanned a range with key k.
 func (c *certification) orderedWrite(k txn.Key) {
 	c.each(markOf(k), true, func(f *footprint) Verdict {
 		if f.scans(k) {

@@ -435,9 +435,9 @@ func (c *timed) Complete(o txn.Outcome) {
 }
 
 // Two global transactions that have no row in common are delivered in opposite orders in the two groups. Between them,
-// each group delivers a local transaction. It writes a row that the group's first global transaction has read, and has
-// read a row that the second writes. If a local transaction were certified only against transactions that it does not
-// leap over, all four would commit, in a cycle.
+// each group delivers a local transaction. The local transaction writes a row that the group's first global transaction
+// has read, and has read a row that the second global transaction writes. If a local transaction were certified only
+// against transactions that it does not leap over, all four would commit, in a cycle.
 func TestLeapsKeepAnOrder(t *testing.T) {
 	for name, tc := range map[string]struct {
 		engine *protocol.Engine
@@ -485,9 +485,9 @@ func TestLeapsKeepAnOrder(t *testing.T) {
 }
 
 // TestLeapersThatWaitAreCounted: a local transaction that leaps over one global transaction may still have to wait for
-// another one. This is the case if it arrived too late to leap over the other one. Two local transactions leap over the
-// first global transaction and do not wait. The third arrives too late. The fourth leaps over the second global
-// transaction and, like the third, waits for the first.
+// another. This is the case if it arrived too late to leap over the second global transaction. Two local transactions
+// leap over the first global transaction and do not wait. The third arrives too late. The fourth leaps over the second
+// global transaction and, like the third, waits for the first.
 func TestLeapersThatWaitAreCounted(t *testing.T) {
 	topology := simload.TwoRegions(1)
 	p := protocoltest.Params(t, Engine, map[string]string{"reorderThreshold": "2", "tick": "200ms"})

@@ -3,7 +3,6 @@ package sdur
 import (
 	"github.com/geobench/geobench/internal/base/codec"
 	"github.com/geobench/geobench/internal/base/geo"
-	"github.com/geobench/geobench/internal/base/txn"
 	"github.com/geobench/geobench/internal/engine/blocks/raftgroup"
 )
 
@@ -127,7 +126,9 @@ func (g *group) Restore(data []byte) {
 		}
 	}
 	for n := g.completed - min(g.completed, uint64(g.history.kept)) + 1; n <= g.completed && r.Err() == nil; n++ {
-		g.history.add(n, readFootprint(&r))
+		var f footprint
+		f.read(&r)
+		g.history.add(n, f)
 	}
 	g.ended = raftgroup.ReadEndings(&r, readEnding)
 	g.prevented = raftgroup.ReadNames(&r)
@@ -139,31 +140,4 @@ func (g *group) Restore(data []byte) {
 	g.empty = false
 	g.oldest = g.last // the snapshot contains no older versions
 	g.wakeReads()
-}
-
-func (f *footprint) appendTo(b []byte) []byte {
-	for _, set := range [][]uint64{f.reads, f.writes} {
-		b = codec.AppendUvarint(b, uint64(len(set)))
-		for _, h := range set {
-			b = codec.AppendUint64(b, h)
-		}
-	}
-	b = codec.AppendUvarint(codec.AppendRanges(b, f.ranges), uint64(len(f.ordered)))
-	for _, k := range f.ordered {
-		b = codec.AppendString(b, string(k))
-	}
-	return b
-}
-
-func readFootprint(r *codec.Reader) (f footprint) {
-	for _, set := range []*[]uint64{&f.reads, &f.writes} {
-		for range r.Count(8) {
-			*set = append(*set, r.Uint64())
-		}
-	}
-	f.ranges = r.Ranges()
-	for range r.Count(1) {
-		f.ordered = append(f.ordered, txn.Key(r.String()))
-	}
-	return f
 }

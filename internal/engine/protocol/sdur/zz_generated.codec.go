@@ -9,6 +9,53 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
+func (m *footprint) size() int {
+	n := codec.SizeUvarint(uint64(len(m.reads))) + 8*len(m.reads) + codec.SizeUvarint(uint64(len(m.writes))) + 8*len(m.writes) + codec.SizeRanges(m.ranges) + codec.SizeUvarint(uint64(len(m.ordered)))
+	for i := range m.ordered {
+		n += codec.SizeString(string(m.ordered[i]))
+	}
+	return n
+}
+
+func (m *footprint) appendTo(b []byte) []byte {
+	b = codec.AppendUvarint(b, uint64(len(m.reads)))
+	for i := range m.reads {
+		b = codec.AppendUint64(b, m.reads[i])
+	}
+	b = codec.AppendUvarint(b, uint64(len(m.writes)))
+	for i := range m.writes {
+		b = codec.AppendUint64(b, m.writes[i])
+	}
+	b = codec.AppendRanges(b, m.ranges)
+	b = codec.AppendUvarint(b, uint64(len(m.ordered)))
+	for i := range m.ordered {
+		b = codec.AppendString(b, string(m.ordered[i]))
+	}
+	return b
+}
+
+func (m *footprint) read(r *codec.Reader) {
+	if n := r.Count(8); n > 0 {
+		m.reads = make([]uint64, n)
+		for i := range m.reads {
+			m.reads[i] = r.Uint64()
+		}
+	}
+	if n := r.Count(8); n > 0 {
+		m.writes = make([]uint64, n)
+		for i := range m.writes {
+			m.writes[i] = r.Uint64()
+		}
+	}
+	m.ranges = r.Ranges()
+	if n := r.Count(2); n > 0 {
+		m.ordered = make([]txn.Key, n)
+		for i := range m.ordered {
+			m.ordered[i] = r.Key()
+		}
+	}
+}
+
 // Kind implements protocol.Message.
 func (*Read) Kind() uint8 { return kindRead }
 
@@ -108,7 +155,7 @@ func (m *Vote) AppendTo(b []byte) []byte {
 	return codec.AppendUvarint(b, m.Timestamp)
 }
 
-func (m *Vote) read(r *codec.Reader, txns *codec.TxnArena) {
+func (m *Vote) read(r *codec.Reader) {
 	m.Group = int(r.UvarintMax(raftgroup.MaxShard))
 	m.Term = r.Uvarint()
 	m.About = int(r.UvarintMax(raftgroup.MaxShard))
@@ -135,7 +182,7 @@ func (m *Answer) AppendTo(b []byte) []byte {
 	return append(b, codec.Flags(m.Final, false))
 }
 
-func (m *Answer) read(r *codec.Reader, txns *codec.TxnArena) {
+func (m *Answer) read(r *codec.Reader) {
 	m.Group = int(r.UvarintMax(raftgroup.MaxShard))
 	m.Number = r.Uvarint()
 	m.Verdict = codec.ReadEnum[Verdict](r, Commit, Prevented)
@@ -219,7 +266,7 @@ func (m *Update) read(r *codec.Reader) {
 }
 
 // decodeMessage decodes a message of this package. known is false for the kind of another package.
-func decodeMessage(kind uint8, body []byte, procs *txn.Registry) (m protocol.Message, known bool, err error) {
+func decodeMessage(kind uint8, body []byte, _ *txn.Registry) (m protocol.Message, known bool, err error) {
 	r := codec.NewReader(body)
 	switch kind {
 	case kindRead:
@@ -236,11 +283,11 @@ func decodeMessage(kind uint8, body []byte, procs *txn.Registry) (m protocol.Mes
 		m = v
 	case kindVote:
 		v := &Vote{}
-		v.read(&r, codec.NewTxnArena(procs))
+		v.read(&r)
 		m = v
 	case kindAnswer:
 		v := &Answer{}
-		v.read(&r, codec.NewTxnArena(procs))
+		v.read(&r)
 		m = v
 	default:
 		return nil, false, nil

@@ -5,8 +5,8 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// Faulty variants of SLOG, each with a single defect. No table of engines lists them; they test that the checks find
-// such defects (package broken).
+// Faulty variants of SLOG, each with a single defect. No table of engines lists them; tests use them to verify that the
+// checks find such defects (package broken).
 var (
 	// MergedOnArrival makes each region merge the local logs in arrival order.
 	MergedOnArrival = variant("slog-merged-on-arrival", mistakes{mergeOnArrival: true}, "First")

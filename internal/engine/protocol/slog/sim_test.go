@@ -49,8 +49,8 @@ func TestShapes(t *testing.T) {
 	})
 }
 
-// The global order survives the loss of its leader if it has three members, unless the remaining nodes need the lost
-// node's data.
+// The global order survives the loss of its leader if its log has three members, unless the remaining nodes need the
+// lost node's data.
 func TestOrdererLost(t *testing.T) {
 	topology := simload.Topology(1, 3, [][]float64{{0, 20}, {20, 0}})
 	s := sim.New(sim.Config{

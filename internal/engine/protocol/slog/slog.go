@@ -227,7 +227,7 @@ func (r *Replica) Readings(dst []protocol.Reading) []protocol.Reading {
 // A multi-home transaction waits for the orderer's batch and receives its position in the first region. The orderer
 // sends the position to the transaction's homes, and each home puts its part into a batch of its local log. The slowest
 // of these logs determines the latency. With replicated home logs, the home logs take the transaction from the
-// orderer's log. This needs no other batch, but a majority of each home log.
+// orderer's log. This takes no further batch, but each home log needs the agreement of a majority.
 func law(t *geo.Topology, p protocol.Params, c geo.Region, homes []geo.Region) time.Duration {
 	d := t.RTT(c, c)
 	if len(homes) <= 1 {
@@ -238,7 +238,7 @@ func law(t *geo.Topology, p protocol.Params, c geo.Region, homes []geo.Region) t
 	}
 	members := ordererMembers(t)
 	o := t.RegionOf(members[0])
-	// The data goes to the homes directly, the request for a position to the orderer.
+	// The data goes directly to the homes, and the request for a position goes to the orderer.
 	toOrderer := locallog.ToFirst(t, c, o)
 	if len(members) > 1 {
 		toOrderer += t.RTT(o, o) // to a majority

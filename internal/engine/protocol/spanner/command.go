@@ -20,6 +20,8 @@ const (
 )
 
 // effect holds the content of commandCommit and commandPrepare, and is the group's record of a prepared transaction.
+//
+//codec:part
 type effect struct {
 	name raftgroup.Name
 	id   txn.ID
@@ -27,49 +29,46 @@ type effect struct {
 	// timestamp is the commit timestamp, or the lower bound of the commit timestamp of a prepared transaction.
 	timestamp uint64
 	writes    []txn.WriteEntry
+	// promise is only set for prepared transactions, and encoded last.
+	promise `codec:"-"`
+}
 
-	// The remaining fields are only set for prepared transactions. reads are the ranges that the transaction has read and
-	// does not write.
+// promise is the part of an effect that only prepared transactions have.
+//
+//codec:part
+type promise struct {
+	// reads are the ranges that the transaction has read and does not write.
 	reads        []txn.Range
-	anchor       int
-	participants []int // only set at the anchor
+	anchor       int   `codec:"max=raftgroup.MaxShard"`
+	participants []int `codec:"max=raftgroup.MaxShard"` // only set at the anchor
 }
 
 func appendEffect(b []byte, kind uint8, e *effect) []byte {
-	b = codec.AppendID(e.name.AppendTo(append(b, kind)), e.id)
-	b = codec.AppendUvarint(codec.AppendUvarint(b, e.done), e.timestamp)
-	b = codec.AppendWrites(b, e.writes)
+	b = e.appendTo(append(b, kind))
 	if kind == commandPrepare {
-		b = codec.AppendRanges(b, e.reads)
-		b = raftgroup.AppendShards(codec.AppendUvarint(b, uint64(e.anchor)), e.participants)
+		b = e.promise.appendTo(b)
 	}
 	return b
 }
 
 func readEffect(r *codec.Reader, kind uint8) *effect {
-	e := &effect{name: raftgroup.ReadName(r), id: r.ID(), done: r.Uvarint(), timestamp: r.Uvarint(), writes: r.Writes()}
-	if kind == commandPrepare {
-		e.reads = r.Ranges()
-		e.anchor, e.participants = int(r.UvarintMax(raftgroup.MaxShard)), raftgroup.ReadShards(r)
+	e := &effect{}
+	if e.read(r); kind == commandPrepare {
+		e.promise.read(r)
 	}
 	txn.Own(e.writes)
 	return e
 }
 
 // resolution is the content of commandResolve.
+//
+//codec:part
 type resolution struct {
 	name raftgroup.Name
 	done uint64
 	Outcome
 }
 
-func appendResolution(b []byte, v *resolution) []byte {
-	b = codec.AppendUvarint(v.name.AppendTo(append(b, commandResolve)), v.done)
-	return v.Outcome.appendTo(b)
-}
-
-func readResolution(r *codec.Reader) resolution {
-	return resolution{raftgroup.ReadName(r), r.Uvarint(), readOutcome(r)}
-}
+func appendResolution(b []byte, v *resolution) []byte { return v.appendTo(append(b, commandResolve)) }
 
 func appendPrevent(b []byte, n raftgroup.Name) []byte { return n.AppendTo(append(b, commandPrevent)) }

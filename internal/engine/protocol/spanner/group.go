@@ -72,7 +72,9 @@ func (g *group) Apply(entry []byte) {
 		case commandPrepare:
 			g.applyPrepare(readEffect(&r, kind))
 		case commandResolve:
-			g.applyResolve(readResolution(&r))
+			var v resolution
+			v.read(&r)
+			g.applyResolve(v)
 		case commandPrevent:
 			g.applyPrevent(raftgroup.ReadName(&r))
 		default:

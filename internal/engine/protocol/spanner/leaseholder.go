@@ -268,7 +268,7 @@ func (g *group) proceed(h *holder) {
 		g.log(h, commandCommit, &effect{name: h.name, id: m.Age.ID, done: m.Done, writes: m.Writes})
 		return
 	case *Prepare:
-		e := &effect{name: h.name, id: m.Age.ID, done: m.Done, writes: m.Writes, anchor: m.Anchor, participants: m.Participants}
+		e := &effect{name: h.name, id: m.Age.ID, done: m.Done, writes: m.Writes, promise: promise{anchor: m.Anchor, participants: m.Participants}}
 		for _, l := range h.locks {
 			// A successor reinstates read locks from this record. The lock on a written row is exclusive and follows from the
 			// write.

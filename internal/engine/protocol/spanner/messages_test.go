@@ -60,7 +60,7 @@ func sampleMessages() map[string]protocol.Message {
 func TestCodec(t *testing.T) {
 	messages := sampleMessages()
 	m := messages["raft"]
-	delete(messages, "raft") // a Raft message starts differently
+	delete(messages, "raft") // the Raft message is tested separately below
 	protocoltest.Codec(t, messages, protocoltest.All(decode, simload.Procedures))
 	body := m.AppendTo(nil)
 	if got, err := decode(m.Kind(), body, nil); err != nil || len(body) != m.Size() || !reflect.DeepEqual(got, m) {

@@ -15,7 +15,7 @@ func TestSnapshotOfTheWholeState(t *testing.T) {
 	name := func(number uint64) raftgroup.Name { return raftgroup.Name{Coordinator: 1, Number: number} }
 	prepared := &effect{
 		name: name(4), id: 5, done: 3, timestamp: 70, writes: []txn.WriteEntry{{Key: simload.Key(0), Value: []byte("new")}},
-		reads: []txn.Range{txn.Point(simload.Key(2))}, anchor: 1, participants: []int{0, 1},
+		promise: promise{reads: []txn.Range{txn.Point(simload.Key(2))}, anchor: 1, participants: []int{0, 1}},
 	}
 	from.prepared[prepared.name] = prepared
 	from.ended.Forget(1, 3, nil)

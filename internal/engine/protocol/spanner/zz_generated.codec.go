@@ -12,6 +12,71 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
+func (m *effect) size() int {
+	return m.name.Size() + codec.SizeID(m.id) + codec.SizeUvarint(m.done) + codec.SizeUvarint(m.timestamp) + codec.SizeWrites(m.writes)
+}
+
+func (m *effect) appendTo(b []byte) []byte {
+	b = m.name.AppendTo(b)
+	b = codec.AppendID(b, m.id)
+	b = codec.AppendUvarint(b, m.done)
+	b = codec.AppendUvarint(b, m.timestamp)
+	return codec.AppendWrites(b, m.writes)
+}
+
+func (m *effect) read(r *codec.Reader) {
+	m.name = raftgroup.ReadName(r)
+	m.id = r.ID()
+	m.done = r.Uvarint()
+	m.timestamp = r.Uvarint()
+	m.writes = r.Writes()
+}
+
+func (m *promise) size() int {
+	n := codec.SizeRanges(m.reads) + codec.SizeUvarint(uint64(m.anchor)) + codec.SizeUvarint(uint64(len(m.participants)))
+	for i := range m.participants {
+		n += codec.SizeUvarint(uint64(m.participants[i]))
+	}
+	return n
+}
+
+func (m *promise) appendTo(b []byte) []byte {
+	b = codec.AppendRanges(b, m.reads)
+	b = codec.AppendUvarint(b, uint64(m.anchor))
+	b = codec.AppendUvarint(b, uint64(len(m.participants)))
+	for i := range m.participants {
+		b = codec.AppendUvarint(b, uint64(m.participants[i]))
+	}
+	return b
+}
+
+func (m *promise) read(r *codec.Reader) {
+	m.reads = r.Ranges()
+	m.anchor = int(r.UvarintMax(raftgroup.MaxShard))
+	if n := r.Count(1); n > 0 {
+		m.participants = make([]int, n)
+		for i := range m.participants {
+			m.participants[i] = int(r.UvarintMax(raftgroup.MaxShard))
+		}
+	}
+}
+
+func (m *resolution) size() int {
+	return m.name.Size() + codec.SizeUvarint(m.done) + m.Outcome.size()
+}
+
+func (m *resolution) appendTo(b []byte) []byte {
+	b = m.name.AppendTo(b)
+	b = codec.AppendUvarint(b, m.done)
+	return m.Outcome.appendTo(b)
+}
+
+func (m *resolution) read(r *codec.Reader) {
+	m.name = raftgroup.ReadName(r)
+	m.done = r.Uvarint()
+	m.Outcome.read(r)
+}
+
 // Kind implements protocol.Message.
 func (*Read) Kind() uint8 { return kindRead }
 
@@ -283,6 +348,20 @@ func (m *SnapshotRows) read(r *codec.Reader) {
 	m.Found = raftgroup.ReadFound(r)
 }
 
+func (m *Outcome) size() int {
+	return 1 + codec.SizeUvarint(m.Timestamp)
+}
+
+func (m *Outcome) appendTo(b []byte) []byte {
+	b = append(b, codec.Flags(m.Committed, false))
+	return codec.AppendUvarint(b, m.Timestamp)
+}
+
+func (m *Outcome) read(r *codec.Reader) {
+	m.Committed = r.Flag()
+	m.Timestamp = r.Uvarint()
+}
+
 func (m *Header) size() int {
 	return codec.SizeUvarint(uint64(m.Group)) + codec.SizeUvarint(m.Term) + codec.SizeUvarint(m.Number) + codec.SizeUvarint(m.Clock)
 }
@@ -337,20 +416,6 @@ func (m *Effects) read(r *codec.Reader) {
 	m.Again = r.Flag()
 	m.Done = r.Uvarint()
 	m.Writes = r.Writes()
-}
-
-func (m *Outcome) size() int {
-	return 1 + codec.SizeUvarint(m.Timestamp)
-}
-
-func (m *Outcome) appendTo(b []byte) []byte {
-	b = append(b, codec.Flags(m.Committed, false))
-	return codec.AppendUvarint(b, m.Timestamp)
-}
-
-func (m *Outcome) read(r *codec.Reader) {
-	m.Committed = r.Flag()
-	m.Timestamp = r.Uvarint()
 }
 
 // decodeMessage decodes a message of this package. known is false for the kind of another package.

@@ -14,9 +14,9 @@ import (
 	"github.com/geobench/geobench/internal/engine/sim"
 )
 
-// If writers apply the other regions' logs, a region without writes spends CPU time on the writes of others. With
-// storage servers it spends almost none, and a writer that ships its log spends less. In both cases, the copies receive
-// all writes.
+// If writers apply the other regions' logs, a region without writes spends CPU time on the writes of others. If storage
+// servers apply the logs, such a region spends almost none, and a writer that ships its log spends less. In both cases,
+// the copies receive all writes.
 func TestCopies(t *testing.T) {
 	type load struct{ shipper, idle time.Duration }
 	run := func(copies string) (l load, traffic geo.Traffic, sum int64) {

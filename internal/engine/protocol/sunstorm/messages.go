@@ -191,7 +191,7 @@ type Prepare struct {
 	// used.
 	Writers []geo.NodeID
 	Part
-	// Reused is the generation of the transaction's name minus 1, the first generation.
+	// Reused is the generation of the transaction's name, minus 1. It is 0 for the first generation.
 	Reused uint64
 }
 
@@ -326,9 +326,9 @@ func appendEntries(b []byte, entries []Entry) []byte {
 	return b
 }
 
-// The low kindBits of an entry's first byte hold its kind, or reused for a Prepared entry with a generation above 1.
-// The bits above are 0 if the entry has no name. Otherwise they are the initiator's number plus 1, or anywhere if the
-// initiator's number follows separately.
+// The low kindBits bits of an entry's first byte are its kind, or the constant reused for a Prepared entry with a
+// generation above 1. The high bits are 0 if the entry has no name. Otherwise they are the initiator's number plus 1,
+// or the constant anywhere if that number follows separately.
 const (
 	reused   = 7
 	kindBits = 3

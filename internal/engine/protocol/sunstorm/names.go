@@ -23,7 +23,8 @@ type Name struct {
 func firstGeneration(incarnation uint32) uint64 { return uint64(incarnation)<<20 + 1 }
 
 // names is a set of transactions. Since ids are consecutive, the set uses one bit for each transaction. It keeps two
-// generations for each initiator: all transactions end before the next run starts, so no node asks for an older one.
+// generations for each initiator: all transactions end before the next run starts, so no node asks for an older
+// generation.
 type names struct{ of []generations }
 
 // generations are an initiator's last generation and the generation before.
@@ -37,7 +38,7 @@ type generation struct {
 
 func (g *generations) at(number uint64) *generation {
 	switch {
-	// An unused slot also has number 0, but no map that set could write to.
+	// An unused slot also has number 0, but it has no map that set could write to.
 	case number == 0:
 	case g.last.number == number:
 		return &g.last
@@ -49,7 +50,7 @@ func (g *generations) at(number uint64) *generation {
 
 func (s *names) add(id txn.ID, n Name) { s.set(id/64, n, 1<<(id%64)) }
 
-// set adds the transactions of one word: those with the ids from 64*at on whose bits are set.
+// set adds the transactions of one word: bit i of word stands for the transaction with id 64*at+i.
 func (s *names) set(at txn.ID, n Name, word uint64) {
 	for len(s.of) <= int(n.Initiator) {
 		s.of = append(s.of, generations{})

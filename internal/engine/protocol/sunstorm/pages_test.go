@@ -7,7 +7,7 @@ import (
 	"github.com/geobench/geobench/internal/base/txn"
 )
 
-// Keys that share a page, and keys that do not, with four keys to a page.
+// Each case compares the pages of two keys, with four keys per page.
 func TestPageOf(t *testing.T) {
 	p := geo.Placement{Regions: 3, Partitions: 2}
 	order := func(shard, n byte) txn.Key { return txn.OrderedKey(2, uint64(shard), []byte{7}, []byte{0, 0, n}) }

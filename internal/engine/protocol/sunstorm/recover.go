@@ -74,7 +74,7 @@ func (c *recovery) hold(from geo.NodeID, m protocol.Message) {
 	c.held = append(c.held, heldMessage{from, m})
 }
 
-// release handles the held messages. It holds a message again if it is still too early for it.
+// release handles the held messages. It keeps messages that must wait for a later stage of the recovery.
 func (c *recovery) release() {
 	held := c.held
 	c.held = nil
@@ -154,7 +154,7 @@ func (c *recovery) restore(m *rowsCopy) {
 	c.attain()
 }
 
-// announce sends the end of the log to the copies of this partition in the regions that in selects.
+// announce sends the end of the log to the copies of this partition in the regions for which in returns true.
 func (c *recovery) announce(in func(geo.Region) bool) {
 	r := c.r
 	protocol.Others(r.topology.Nodes(), r.self, func(n geo.NodeID) {

@@ -15,10 +15,10 @@ import (
 	"github.com/geobench/geobench/internal/engine/protocol"
 )
 
-// replacement transfers to a node the state that the log of each writer of its partition has produced. The writer sends
-// a copy of its rows and prepared transactions, and the log follows on the same link. A new incarnation needs a copy
-// from every writer. An existing node needs a copy from a new writer if it has not received the predecessor's last
-// entries. The new writer reports where its log starts (Recovered).
+// replacement transfers to a node, for each writer of its partition, the state that the writer's log has produced. The
+// writer sends a copy of its rows and prepared transactions, and the log follows on the same link. A new incarnation
+// needs a copy from every writer. An existing node needs a copy from a new writer if it has not received the
+// predecessor's last entries. The new writer reports where its log starts (Recovered).
 //
 // A new storage copy in the writer's own region counts for the majority once it has confirmed its state. Confirmations
 // of its predecessor no longer count. A copy is sent to another region only once all its entries are durable. Otherwise
@@ -38,7 +38,7 @@ type replacement struct {
 	lacking []bool
 	needed  uint64
 	// reading are this node's transactions that wait for missing rows, and reads are Read messages of other nodes that
-	// wait for them.
+	// wait for such rows.
 	reading []*transaction
 	reads   []heldMessage
 }
@@ -82,8 +82,8 @@ func (p *replacement) ask() {
 	}
 }
 
-// request asks for a copy of a home's rows. It asks the home's writer or, as a new incarnation of that writer, its
-// storage copies.
+// request asks for a copy of a home's rows. It asks the home's writer. If this node is the new incarnation of that
+// writer, it asks the writer's storage copies instead.
 func (p *replacement) request(home geo.Region) {
 	if writer := p.r.topology.Node(home, p.r.partition, 0); writer == p.r.self {
 		p.r.recovery.ask()

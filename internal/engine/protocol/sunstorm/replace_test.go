@@ -94,7 +94,7 @@ func TestNewIncarnation(t *testing.T) {
 	if r.Receive(5, pieceOf(&rowsCopy{})); !r.FullyReplicated() || r.Pending() > 0 {
 		t.Errorf("whole %v, %d pending", r.FullyReplicated(), r.Pending())
 	}
-	// An answer to a transaction that the predecessor has forwarded.
+	// The predecessor has forwarded the transaction, so its client does not wait for this incarnation.
 	if r.Receive(0, &Answer{txn.Outcome{ID: 9}}); len(q.Replies) > 0 {
 		t.Error("answers for its predecessor")
 	}

@@ -117,7 +117,7 @@ func (s *settlement) replaced(n geo.NodeID, incarnation uint32) {
 		return
 	}
 	w := &s.r.writer
-	// The outcomes of transactions that finished before the loss survive another loss once the log is durable up to here.
+	// The outcomes of transactions that finished before the loss survive another loss once the log is durable up to fence.
 	s.lost, s.fence = n, s.r.wal.last
 	// Aware must precede any Prepare to the new incarnation. Links keep the order of messages.
 	s.others(func(other geo.NodeID) {

@@ -92,7 +92,7 @@ func TestOlderAndNewer(t *testing.T) {
 	w.Receive(4, &Aware{0, 1})
 	w.Receive(4, prepareOf(7))
 	w.Receive(3, &Persisted{1})
-	want(t, q, 0, &Vote{7, Yes}) // lost
+	want(t, q, 0, &Vote{7, Yes}) // this vote is lost
 	w.Receive(4, prepareOf(8))
 	w.Replaced(0, 1)
 	want(t, q, 0, &Vote{7, Yes})
@@ -133,8 +133,8 @@ func TestPrepareIsNotSentYet(t *testing.T) {
 	}
 }
 
-// A writer with a Prepare of a lost initiator notifies the others after its vote. A writer without it votes no, and
-// discards the votes that it has received.
+// A writer with a Prepare of a lost initiator notifies the others after its vote. A writer without the Prepare votes
+// no, and discards the votes that it has received.
 func TestOrphans(t *testing.T) {
 	w, q := newWriter(t, votesDirect)
 	w.Receive(0, prepareOf(7))
@@ -147,7 +147,7 @@ func TestOrphans(t *testing.T) {
 	want(t, q, 4, &Aware{0, 1}, &Orphan{7, 0, 1})
 	w.Receive(3, &Persisted{2})
 	want(t, q, 4, &Vote{8, Yes}, &Orphan{8, 0, 1})
-	w.Receive(4, &Orphan{7, 0, 1}) // it has Prepare
+	w.Receive(4, &Orphan{7, 0, 1}) // this writer has the Prepare
 	want(t, q, 4)
 	w.Receive(4, &Settled{7, Gone})
 	w.Receive(4, &Vote{8, Yes})

@@ -27,9 +27,10 @@
 // transaction. All its writers then hold its read set and write set, and its reads are current. The transaction takes
 // effect in this interval. A single-region transaction takes effect in the step that commits it.
 //
-// A node that has lost its state is replaced if each cell has two or more nodes. Each writer sends a new storage copy a
-// copy of its rows (replace.go). A new writer receives its log from its storage copies (recover.go). The other writers
-// send it the outcomes of its prepared transactions, and it sends them its predecessor's votes (settle.go).
+// A node that has lost its state is replaced if each cell has two or more nodes. A new storage copy receives the rows
+// from their writers (replace.go). A new writer receives its log from its storage copies (recover.go). The other
+// writers send the new writer the outcomes of its prepared transactions. The new writer sends them the votes of its
+// predecessor (settle.go).
 package sunstorm
 
 import (
@@ -261,7 +262,7 @@ func (r *Replica) receive(from geo.NodeID, m protocol.Message) {
 	case *Forward:
 		r.begin(m.T, from)
 	case *Answer:
-		if r.forwarded[m.Outcome.ID] { // it was forwarded by this incarnation
+		if r.forwarded[m.Outcome.ID] { // this incarnation has forwarded the transaction
 			delete(r.forwarded, m.Outcome.ID)
 			r.env.Reply(m.Outcome)
 		}

@@ -552,8 +552,8 @@ func (w *writer) received(from geo.NodeID, id txn.ID) {
 	}
 }
 
-// decide ends a transaction as soon as the votes allow it (steps 6 and 7). A commit takes all votes, and an abort takes
-// a single no vote.
+// decide ends a transaction as soon as the votes allow it (steps 6 and 7). A commit requires all votes, and an abort
+// requires a single no vote.
 func (w *writer) decide(p *participation) {
 	confirmed := len(p.unconfirmed) == 0
 	counted := p.counted

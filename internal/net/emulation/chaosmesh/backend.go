@@ -24,8 +24,8 @@ const MaxLinks = 13
 // LabelSource is a label of a NetworkChaos object. Its value is the sending region, or "cut" for a Cut.
 const LabelSource = "geobench.dev/source-region"
 
-// Patience is the time after which a pending deletion is forced. If the object still exists after the same time again,
-// its finalizers are removed.
+// Patience is the time after which a pending deletion is forced. If the object still exists after twice this time, its
+// finalizers are removed.
 const Patience = 30 * time.Second
 
 // Backend emulates a network with a NetworkChaos for each region and distinct link that leaves the region.
@@ -88,7 +88,7 @@ func (b *Backend) Check(n *emulation.Network) error {
 // Prepare does nothing: Chaos Mesh selects pods by their labels.
 func (b *Backend) Prepare(*emulation.Network, string, *corev1.PodSpec) {}
 
-// Objects returns the desired objects. The name of an object encodes its content and the UIDs of its pods: Chaos Mesh
+// Objects returns the desired objects. The name of an object encodes its content and the UIDs of its pods. Chaos Mesh
 // selects pods only when an object is created, so a change of the pods requires a new object.
 func (b *Backend) Objects(n *emulation.Network) []*unstructured.Unstructured {
 	var out []*unstructured.Unstructured

@@ -149,10 +149,10 @@ func Partition(m Meta, from, to Pods, oneWay bool) *unstructured.Unstructured {
 	return object(m, NetworkChaos, s)
 }
 
-// Bandwidth builds an object that limits the total rate at which each of the from pods sends to the to pods, in 10^6
-// bits per second. The limit is a token bucket below a prio qdisc, which the kernel must support. If to is the zero
-// Pods, the limit applies to all destinations, and the qdisc tbf suffices. Do not combine Bandwidth with Delay on the
-// same pair; set the rate of the link instead.
+// Bandwidth builds an object that limits the total rate at which each of the from pods sends to the to pods. mbps is in
+// 10^6 bits per second. The limit is a token bucket below a prio qdisc, which the kernel must support. If to is the
+// zero Pods, the limit applies to all destinations, and the qdisc tbf suffices. Do not combine Bandwidth with Delay on
+// the same pair; set the rate of the link instead.
 func Bandwidth(m Meta, from, to Pods, mbps int64) *unstructured.Unstructured {
 	s := specOn(from, nil)
 	s["action"] = "bandwidth"
@@ -211,11 +211,11 @@ func StressMemory(m Meta, pods Pods, bytes int64, containers ...string) *unstruc
 	return object(m, StressChaos, s)
 }
 
-// StressDisk builds an object that loads a disk: stress-ng writes or reads at full speed in the pods' control groups,
+// StressDisk builds an object that loads a disk. stress-ng writes or reads at full speed in the pods' control groups,
 // on the disk with the daemon's temporary files.
 //
-// The object also describes a CPU stressor without load. With only stressngStressors, Chaos Mesh's controller panics;
-// with both, it ignores stressngStressors.
+// The disk load is in the options of a CPU stressor without load. With only stressngStressors, Chaos Mesh's controller
+// panics; with both, it ignores stressngStressors.
 func StressDisk(m Meta, pods Pods, write bool, containers ...string) *unstructured.Unstructured {
 	s := specOn(pods, containers)
 	how := "wr-seq,fsync"

@@ -28,7 +28,7 @@ type Set struct {
 	Now    func() time.Time
 	// Abandon, if not nil, is called before the deletion of an object is forced. pods are the pods that the object may
 	// still affect: its rules, processes and clock offsets may remain there permanently. Abandon should therefore replace
-	// those of the pods that started before the given time.
+	// each of these pods that started before the given time.
 	Abandon func(ctx context.Context, namespace string, pods []string, before time.Time) error
 }
 

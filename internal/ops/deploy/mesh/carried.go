@@ -78,11 +78,11 @@ const longestLine = 64 << 10
 // machine.
 //
 // In Istio's metrics, "sent" is the data that the server of a connection sends, and "received" the data that the server
-// receives, regardless of which end reports. So received data flows from source to destination, and sent data flows
-// back. Both ends report a connection; ReadCarried uses the report of the source.
+// receives. This does not depend on which end reports. So received data flows from source to destination, and sent data
+// flows back. Both ends report a connection; ReadCarried uses the report of the source.
 //
-// Without Istio's filter there are only Envoy's counters. ReadCarried uses those of clusters that lead to the nodes'
-// ports. Istio names these clusters outbound|PORT|SUBSET|HOST.
+// Without Istio's filter there are only Envoy's counters. ReadCarried uses the counters of clusters that lead to the
+// nodes' ports. Istio names these clusters outbound|PORT|SUBSET|HOST.
 func ReadCarried(text io.Reader, n *Nodes, own string) (*Carried, error) {
 	istio, envoy := map[[2]string]int64{}, map[[2]string]int64{}
 	hasIstio, hasEnvoy := false, false

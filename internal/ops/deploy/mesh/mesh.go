@@ -1,5 +1,6 @@
-// Package mesh contains Geobench's knowledge of Istio. It covers how pods join a mesh or stay outside, how to detect
-// which mesh a pod is in, and which connections to the pod the mesh requires to be encrypted. It does no I/O.
+// Package mesh contains Geobench's knowledge of Istio. It covers how pods join a mesh or stay outside, and how to
+// detect which mesh a pod is in. It also covers which connections to the pod the mesh requires to be encrypted. It does
+// no I/O.
 package mesh
 
 import (
@@ -116,7 +117,7 @@ func tag(image string) string {
 
 // All applies Of to pods that should be in the same mesh. It returns their mesh, and a description of the first pod
 // with a different mesh or proxy version than required. The required mesh is wanted or, if that is empty or Auto, the
-// mesh of the first pod. The required version is that of the first pod.
+// mesh of the first pod. The required version is the version of the first pod.
 func All(wanted v1alpha1.Mesh, pods []*corev1.Pod) (is v1alpha1.MeshStatus, problem string) {
 	for i, pod := range pods {
 		p := Of(pod)

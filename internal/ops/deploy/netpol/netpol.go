@@ -220,8 +220,7 @@ func egress(ports []networkingv1.NetworkPolicyPort, to ...networkingv1.NetworkPo
 	return networkingv1.NetworkPolicyEgressRule{Ports: ports, To: to}
 }
 
-// tcp returns rules for single TCP ports. It uses port numbers, because not every plugin supports named ports of
-// destinations.
+// tcp returns single TCP ports by number, because not every plugin supports named ports of destinations.
 func tcp(ports ...int32) (out []networkingv1.NetworkPolicyPort) {
 	for _, port := range ports {
 		out = append(out, span(corev1.ProtocolTCP, port, port)...)

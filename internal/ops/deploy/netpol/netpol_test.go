@@ -116,8 +116,8 @@ func surroundings() *Cluster {
 	return &Cluster{OperatorNamespace: "geobench-system", Operator: operatorLabels, APIServerPorts: []int32{443, 6443}, APIServerCIDRs: []string{"10.96.0.1/32"}}
 }
 
-// everybody contains the endpoints of all tables: the pods of two databases in one namespace, a and b, and other
-// endpoints inside and outside the cluster.
+// everybody contains the endpoints of all tables: the pods of two databases in one namespace, a and b. It also contains
+// other endpoints inside and outside the cluster.
 var everybody = map[string]endpoint{
 	"operator":             {"geobench-system", operatorLabels, "10.0.0.1"},
 	"false operator":       {"lab", operatorLabels, "10.0.0.2"},
@@ -165,8 +165,8 @@ func TestReach(t *testing.T) {
 	const (
 		metrics  = "7001 7003"
 		operator = "7001 7003 7004 7005"
-		// Programs may communicate with each other on any port, except that on Geobench's TCP ports they can only read
-		// metrics (7001 and 7003) and measure round trips (7002).
+		// Programs may communicate with each other on any port. On Geobench's TCP ports, however, they can only read metrics
+		// (7001 and 7003) and measure round trips (7002).
 		peers = "22 22/UDP 53 53/UDP 443 443/UDP 5432 5432/UDP 6443 6443/UDP 7000 7000/UDP 7001 7001/UDP 7002 7002/UDP 7003 7003/UDP 7004/UDP 7005/UDP 26257 26257/UDP"
 	)
 	type pair struct{ node, worker string }
