@@ -175,7 +175,7 @@ func (m *Proposal) String() string {
 	}
 	return "proposes " + map[uint8]string{
 		entrySuspicion: "a suspicion", entryDecision: "a decision", entryJoin: "a join", entryAbandonment: "an abandonment",
-		entryLoss: "a loss", entryMark: "a mark", entryReplenishment: "a replenishment",
+		entryLoss: "a loss", entryMark: "a mark", entryReplenishment: "a replenishment", entryGap: "a gap",
 	}[m.Entry[0]]
 }
 
@@ -203,6 +203,7 @@ const (
 	entryLoss
 	entryMark
 	entryReplenishment
+	entryGap
 )
 
 // suspicion makes a server suspected, so that no replica accepts the server's writes.
@@ -259,6 +260,14 @@ type replenishment struct {
 	id     uint64
 }
 
+// gap reports that an incarnation of a server has skipped entries of the log.
+//
+//codec:part
+type gap struct {
+	server      geo.NodeID
+	incarnation uint32
+}
+
 // abandonment makes a closed server abandoned.
 //
 //codec:part
@@ -281,6 +290,8 @@ func (e *join) append(b []byte) []byte {
 func (e *loss) append(b []byte) []byte { return e.appendTo(append(b, entryLoss)) }
 
 func (e *replenishment) append(b []byte) []byte { return e.appendTo(append(b, entryReplenishment)) }
+
+func (e *gap) append(b []byte) []byte { return e.appendTo(append(b, entryGap)) }
 
 func (e *abandonment) append(b []byte) []byte { return e.appendTo(append(b, entryAbandonment)) }
 
@@ -309,6 +320,10 @@ func readEntry(data []byte, txns *codec.TxnArena) (e entry, err error) {
 		p := &replenishment{}
 		p.read(&r)
 		e = p
+	case entryGap:
+		g := &gap{}
+		g.read(&r)
+		e = g
 	case entryAbandonment:
 		a := &abandonment{}
 		a.read(&r)

@@ -33,6 +33,7 @@ func sampleMessages() map[string]protocol.Message {
 		"proposal of a loss":          &Proposal{(&loss{3, 1<<32 - 1}).append(nil)},
 		"proposal of a mark":          &Proposal{(&join{3, 7, 300, 1, first.Timestamp, 2}).append(nil)},
 		"proposal of replenishment":   &Proposal{(&replenishment{3, 300}).append(nil)},
+		"proposal of a gap":           &Proposal{(&gap{3, 300}).append(nil)},
 		"state request":               &StateRequest{300},
 	}
 }

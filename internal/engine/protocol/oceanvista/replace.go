@@ -244,7 +244,7 @@ func (e *loss) apply(m *membership) bool {
 	default:
 		m.become(s, s.status)
 	}
-	s.incarnation = e.incarnation
+	s.incarnation, s.incomplete = e.incarnation, false
 	m.recount()
 	return true
 }
@@ -274,8 +274,8 @@ func (m *membership) mark(e *join) {
 }
 
 // donor returns the copy that provides the rows for copy to. It prefers the copy with the same number in the next
-// region. If that copy lacks rows or has an inactive node, donor prefers a copy that is complete and active. With three
-// regions or more, the donor is in another region, because a region may be lost as a whole.
+// region. If that copy lacks rows or functors, or has an inactive node, donor prefers a copy that is complete and
+// active. With three regions or more, the donor is in another region, because a region may be lost as a whole.
 func (m *membership) donor(to int) int {
 	t := m.r.topology
 	var others []int
@@ -293,7 +293,7 @@ func (m *membership) donor(to int) int {
 			fit := true
 			for q := range t.Partitions {
 				n := t.Node(geo.Region(c/t.Replicas), q, c%t.Replicas)
-				fit = fit && m.counted(n) && !m.copies[c].lacking[q] && (m.active(n) || !all)
+				fit = fit && m.counted(n) && !m.servers[n].incomplete && !m.copies[c].lacking[q] && (m.active(n) || !all)
 			}
 			if fit {
 				return c
@@ -320,7 +320,7 @@ func (p *replacement) marked(n geo.NodeID, number int) {
 	p.stops = slices.DeleteFunc(p.stops, func(s stop) bool { return s.copy == number })
 	p.given[number] = given{}
 	p.sender.Cancel(r.nodeOf(number))
-	if own == c.donor {
+	if own == c.donor && !r.behind {
 		p.stops = append(p.stops, stop{number, c.id, c.above, r.functors.decidedBeyond(c.above)})
 	}
 }

@@ -410,6 +410,51 @@ func TestSnapshotOfANewIncarnation(t *testing.T) {
 	}
 }
 
+// A server that has skipped entries of the group's log gives no rows to a new incarnation, and the group chooses another
+// donor.
+func TestIncompleteServersAreNoDonors(t *testing.T) {
+	leader, _ := node(t, 0, 0, 1, nil)
+	r, _ := node(t, 2, 0, 1, nil)
+	r.membership.restore(leader.membership.snapshot())
+	if !r.behind {
+		t.Fatal("it does not know what it lacks")
+	}
+	for name, tc := range map[string]struct {
+		before []entry
+		donor  int
+	}{
+		"no gap":                    {nil, 2},
+		"a gap":                     {[]entry{&gap{2, 0}}, 0},
+		"a gap of no known server":  {[]entry{&gap{9, 0}}, 2},
+		"a gap of an unknown state": {[]entry{&gap{2, 1}}, 2},
+	} {
+		member, _ := node(t, 0, 0, 1, nil)
+		member.applies(tc.before...)
+		member.applies(closes(1)...)
+		member.applies(joins(1, 0, at(300, maxNode)))
+		if got := member.membership.copies[1].donor; got != tc.donor {
+			t.Errorf("%s: copy %d is the donor, want %d", name, got, tc.donor)
+		}
+	}
+	// A new incarnation has no gap.
+	member, _ := node(t, 0, 0, 1, nil)
+	member.applies(&gap{2, 0})
+	member.applies(closes(2)...)
+	member.applies(joins(2, 0, at(200, maxNode)))
+	member.applies(&replenishment{2, member.membership.copies[2].id})
+	member.applies(closes(1)...)
+	member.applies(joins(1, 0, at(300, maxNode)))
+	if got := member.membership.copies[1].donor; got != 2 {
+		t.Errorf("copy %d is the donor, although the new incarnation in copy 2 has everything", got)
+	}
+	// It was chosen before the group knew.
+	r.applies(closes(1)...)
+	r.applies(joins(1, 0, at(300, maxNode)))
+	if len(r.replace.stops) > 0 {
+		t.Error("it is about to give rows that lack functors")
+	}
+}
+
 // All nodes can be replaced if there are at least three copies.
 func TestReplaces(t *testing.T) {
 	for name, tc := range map[string]struct {

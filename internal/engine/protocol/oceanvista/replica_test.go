@@ -166,7 +166,7 @@ func TestMembersRestored(t *testing.T) {
 	for n := range m.servers {
 		s := &m.servers[n]
 		s.status, s.epoch, s.joins, s.pieces = closed, uint64(10+n), 20+n, uint64(30+n)
-		s.last, s.incarnation, s.marked = makeTimestamp(uint64(40+n), 1), uint32(50+n), uint32(60+n)
+		s.last, s.incarnation, s.marked, s.incomplete = makeTimestamp(uint64(40+n), 1), uint32(50+n), uint32(60+n), n == 2
 	}
 	for i := range m.copies {
 		m.copies[i].id, m.copies[i].above, m.copies[i].donor = uint64(70+i), makeTimestamp(uint64(80+i), 2), i

@@ -43,6 +43,8 @@ type server struct {
 	// incarnation is the latest incarnation of the server that the group knows. marked is the latest incarnation that has
 	// joined: see replacement.
 	incarnation, marked uint32
+	// incomplete is set if the incarnation has skipped entries of the group's log, so that it lacks functors.
+	incomplete bool
 	// reports are the reports about the server's current epoch, by node; nil if none has arrived.
 	reports []*Report
 	// pieces is the number of applied pieces of the decision about the current epoch. survivors are the survivors in these
@@ -201,6 +203,7 @@ func (m *membership) tick() {
 		m.propose(m.sponsored.append(nil))
 	}
 	m.join()
+	m.reportGap()
 	m.r.replace.tick()
 	m.tickLater()
 }
@@ -562,6 +565,7 @@ func (m *membership) snapshot() []byte {
 		b = codec.AppendUvarint(codec.AppendUvarint(append(b, byte(s.status)), s.epoch), uint64(s.joins))
 		b = codec.AppendUint64(codec.AppendUvarint(b, s.pieces), uint64(s.last))
 		b = codec.AppendUvarint(codec.AppendUvarint(b, uint64(s.incarnation)), uint64(s.marked))
+		b = append(b, codec.Flags(s.incomplete, false))
 	}
 	for i := range m.copies {
 		b = m.copies[i].append(b)
@@ -586,6 +590,7 @@ func (m *membership) restore(data []byte) {
 		s.pieces, s.survivors = r.Uvarint(), nil
 		s.last = Timestamp(r.Uint64())
 		s.incarnation, s.marked = uint32(r.UvarintMax(math.MaxUint32)), uint32(r.UvarintMax(math.MaxUint32))
+		s.incomplete = r.Flag()
 		s.reportedIn, s.proposedIn = 0, 0
 		if s.epoch != was {
 			// The skipped entries include a decision about the server's functors that this node holds.
@@ -606,12 +611,31 @@ func (m *membership) restore(data []byte) {
 	m.endSponsorship()
 	m.r.caughtUp()
 	m.join()
+	m.reportGap()
+}
+
+// reportGap proposes that the group records the gap of this server, if it has skipped entries. No copy can be restored
+// from the rows of an incomplete server. The group knows of an abandoned server anyway.
+func (m *membership) reportGap() {
+	if s := &m.servers[m.r.self]; m.r.behind && !s.incomplete && s.status != abandoned {
+		m.propose((&gap{m.r.self, s.incarnation}).append(nil))
+	}
+}
+
+func (e *gap) apply(m *membership) bool {
+	if int(e.server) >= len(m.servers) || m.servers[e.server].incarnation != e.incarnation {
+		return false // another incarnation has replaced it
+	}
+	m.servers[e.server].incomplete = true
+	return true
 }
 
 // giveUp stops serving clients, because this server lacks functors that the other servers have discarded. It answers
 // all waiting transactions.
 func (r *Replica) giveUp() {
 	r.behind = true
+	// Rows that lack functors must not reach another copy.
+	r.replace.stops = nil
 	r.functors.invisible, r.writes.waiting, r.replace.held = nil, nil, nil
 	ids := make([]txn.ID, 0, len(r.unanswered))
 	for id := range r.unanswered {

@@ -221,6 +221,20 @@ func (m *replenishment) read(r *codec.Reader) {
 	m.id = r.Uvarint()
 }
 
+func (m *gap) size() int {
+	return codec.SizeUvarint(uint64(m.server)) + codec.SizeUvarint(uint64(m.incarnation))
+}
+
+func (m *gap) appendTo(b []byte) []byte {
+	b = codec.AppendUvarint(b, uint64(m.server))
+	return codec.AppendUvarint(b, uint64(m.incarnation))
+}
+
+func (m *gap) read(r *codec.Reader) {
+	m.server = geo.NodeID(r.UvarintMax(math.MaxUint16))
+	m.incarnation = uint32(r.UvarintMax(math.MaxUint32))
+}
+
 func (m *abandonment) size() int {
 	return codec.SizeUvarint(uint64(m.server)) + codec.SizeUvarint(m.epoch)
 }
