@@ -69,7 +69,7 @@ type Config struct {
 	// Invariants checks the invariants of replicas and rows after every step, so that a violation is found before it
 	// affects an answer. The scenario stays the same, but its execution takes several times as long.
 	Invariants bool
-	// MaxEvents is the maximum number of events in a scenario; 0 selects 50 million, which take less than a minute.
+	// MaxEvents is the maximum number of events in a scenario; 0 selects 200 million, which take a few minutes.
 	// Scenarios that pass have at most 2 million. Without this limit, an endless loop in a protocol would run for hours,
 	// until the explorer's patience ends.
 	MaxEvents uint64
@@ -153,8 +153,9 @@ func Run(c Config) *Result {
 	return res
 }
 
-// maxEvents is the default value of Config.MaxEvents.
-const maxEvents = 50_000_000
+// maxEvents is the default value of Config.MaxEvents. A sound scenario with a failure timeout of three minutes and gossip
+// at every millisecond has 70 million events.
+const maxEvents = 200_000_000
 
 func newResult(c Config) *Result {
 	return &Result{Engine: c.Engine.Name, Broken: c.Broken, Hostile: c.Hostile, Slow: c.Slow, Core: c.Core, Buggify: c.Buggify, Disk: c.Disk, Replace: c.Replace, Runs: c.Runs, Wide: c.Wide, Invariants: c.Invariants, Checkpoints: c.Checkpoints, Seed: c.Seed, Level: c.Level}

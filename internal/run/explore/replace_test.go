@@ -42,24 +42,27 @@ func TestReplacementsThatFailed(t *testing.T) {
 	for _, tc := range []struct {
 		what, engine  string
 		hostile, rare bool
+		wide          bool
 		seed          uint64
 	}{
-		{"a node of a copy that had begun anew went on before what it sent reached the new incarnation", "calvin", false, false, 1610},
-		{"the next node was lost while a new incarnation lacked data that it alone had", "calvin", false, false, 7263},
-		{"the next node was lost while a new incarnation lacked data that it alone had", "calvin", true, false, 3476},
-		{"a log was to take more of an order than a new incarnation would ever read", "slog", false, false, 996},
-		{"new incarnations of a region outbid each other for ever", "janus", false, false, 10969},
-		{"a new incarnation never reported on servers that were closed when it joined", "oceanvista", true, false, 17},
-		{"a node of a copy that had begun anew went on before what it sent reached the new incarnation", "oceanvista", false, false, 3627},
-		{"a new incarnation led a group whose snapshots give up what others lack", "oceanvista", true, false, 4461},
-		{"a new incarnation lacked an epoch that only its own server had, and asked all others for it", "geogauss", false, true, 127},
-		{"epochs were forgotten that had been complete elsewhere in an earlier view, without a server that counts in them in this one", "geogauss", false, true, 3394},
-		{"a new incarnation led a group in which its predecessor had prepared a transaction", "spanner", false, true, 1323},
+		{"a node of a copy that had begun anew went on before what it sent reached the new incarnation", "calvin", false, false, false, 1610},
+		{"the next node was lost while a new incarnation lacked data that it alone had", "calvin", false, false, false, 7263},
+		{"the next node was lost while a new incarnation lacked data that it alone had", "calvin", true, false, false, 3476},
+		{"a log was to take more of an order than a new incarnation would ever read", "slog", false, false, false, 996},
+		{"new incarnations of a region outbid each other for ever", "janus", false, false, false, 10969},
+		{"a new incarnation never reported on servers that were closed when it joined", "oceanvista", true, false, false, 17},
+		{"a node of a copy that had begun anew went on before what it sent reached the new incarnation", "oceanvista", false, false, false, 3627},
+		{"a new incarnation led a group whose snapshots give up what others lack", "oceanvista", true, false, false, 4461},
+		{"a new incarnation lacked an epoch that only its own server had, and asked all others for it", "geogauss", false, true, false, 127},
+		{"epochs were forgotten that had been complete elsewhere in an earlier view, without a server that counts in them in this one", "geogauss", false, true, false, 3394},
+		{"a new incarnation led a group in which its predecessor had prepared a transaction", "spanner", false, true, false, 1323},
+		{"a server with a late clock joined, and sent a write set in an epoch that was complete without the server", "geogauss", false, true, true, 1001856},
+		{"the group chose a donor that had skipped entries of the log", "oceanvista", false, true, true, 1000026},
 	} {
 		t.Run(fmt.Sprintf("%s %d", tc.engine, tc.seed), func(t *testing.T) {
 			t.Parallel()
 			e, _ := engines.Lookup(tc.engine)
-			if r := Run(Config{Engine: e, Seed: tc.seed, Hostile: tc.hostile, Buggify: tc.rare, Replace: true}); !r.Passed() || r.Replaced == 0 {
+			if r := Run(Config{Engine: e, Seed: tc.seed, Hostile: tc.hostile, Buggify: tc.rare, Wide: tc.wide, Replace: true}); !r.Passed() || r.Replaced == 0 {
 				t.Errorf("%s: %d nodes were replaced\n%v", tc.what, r.Replaced, r)
 			}
 		})

@@ -1,11 +1,13 @@
 package geogauss
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/geobench/geobench/internal/base/codec"
 	"github.com/geobench/geobench/internal/base/geo"
+	"github.com/geobench/geobench/internal/bench/simload"
 	"github.com/geobench/geobench/internal/engine/consensus"
 )
 
@@ -65,6 +67,54 @@ func TestLeftServerIsNotSuspected(t *testing.T) {
 			r.epochs.awaited, env.now = 1, time.Minute
 			if r.members.suspect(); (r.members.round.server == 1) == left || proposed > 0 {
 				t.Errorf("the round is for server %d, and %d changes are proposed", r.members.round.server, proposed)
+			}
+		})
+	}
+}
+
+// A server joins, and its late clock still shows an epoch that is complete without the server. The server uses the
+// first epoch in which it counts. In an earlier epoch, the write set would never be merged, and the transaction would
+// have no answer until a later epoch is merged.
+func TestJoinsWithALateClock(t *testing.T) {
+	for name, tc := range map[string]struct {
+		last   uint64 // the last epoch without the server
+		merged bool
+	}{"merged": {1, true}, "complete": {1, false}, "several epochs": {3, true}, "several complete epochs": {3, false}} {
+		t.Run(name, func(t *testing.T) {
+			r, env := newServer(t)
+			e := &r.epochs
+			r.departs(0, 0, 0)
+			r.members.apply((&Change{View: 1, Server: 0, Joins: true}).append())
+			others := func(after, epoch uint64) {
+				for n := geo.NodeID(1); n <= 2; n++ {
+					e.put(&Closed{Server: n, After: after, Epoch: epoch, View: 2})
+				}
+			}
+			others(0, tc.last)
+			if tc.merged {
+				e.completed(1, 2, tc.last)
+			}
+			if r.settle(); e.frontier != tc.last || (e.base == tc.last) != tc.merged || r.local.running() != 1 || !r.members.counts(0) {
+				t.Fatalf("epoch %d is complete, %d merged, and %d runs", e.frontier, e.base, r.local.running())
+			}
+			env.sent = nil
+			r.Submit(simload.Txn(1, "w1=5"))
+			var epochs []uint64
+			for _, m := range env.sent {
+				if set, is := m.(*WriteSet); is {
+					epochs = append(epochs, set.Epoch)
+				}
+			}
+			next := tc.last + 1
+			if !slices.Equal(epochs, []uint64{next, next}) || e.servers[0].ended != tc.last || r.Pending() == 0 {
+				t.Errorf("its write set is sent in epochs %v, and it has ended epoch %d", epochs, e.servers[0].ended)
+			}
+			env.now = time.Duration(next) * r.local.length
+			r.local.tick()
+			others(tc.last, next)
+			e.completed(1, 2, next)
+			if r.settle(); r.merge.committed != 1 || r.local.open.Len() > 0 {
+				t.Errorf("%d transactions are committed, and %d have no answer", r.merge.committed, r.local.open.Len())
 			}
 		})
 	}
