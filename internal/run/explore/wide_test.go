@@ -71,6 +71,8 @@ func TestWideThatFailed(t *testing.T) {
 		{"a replica lacked a batch that all others had discarded", "minerva", Config{Seed: 324, Checkpoints: true}},
 		{"replicas lacked batches that the others had discarded", "minerva", Config{Seed: 291, Hostile: true, Buggify: true}},
 		{"a new incarnation lacked a batch that the others had discarded", "minerva", Config{Seed: 155, Replace: true, Buggify: true}},
+		{"replicas gave up on a batch that disconnected replicas had", "minerva", Config{Seed: 1000875, Hostile: true, Buggify: true}},
+		{"replicas believed a replica that was behind", "minerva", Config{Seed: 1002531, Hostile: true, Buggify: true}},
 	} {
 		t.Run(fmt.Sprintf("%s %d", tc.engine, tc.c.Seed), func(t *testing.T) {
 			tc.c.Engine, _ = engines.Lookup(tc.engine)

@@ -41,6 +41,8 @@ type epochs struct {
 	// asked is, by origin, the replica that was last asked for a batch. Each origin has its own cursor. Two origins that
 	// shared a cursor could alternate, so that each of two replicas would always be asked for batches of the same origin.
 	asked []geo.NodeID
+	// askedAll is the time at which all replicas were last asked for a batch that all live replicas have discarded.
+	askedAll time.Duration
 	// discarded holds the number of the last batch that a replica has reported as Forgotten, by replica and origin. It is
 	// 0 if there is none.
 	discarded [][]uint64
@@ -178,129 +180,6 @@ func (e *epochs) complete() bool {
 		}
 	}
 	return true
-}
-
-// fetchAfter is the time that a replica waits for a batch, in addition to the longest round trip, before it asks the
-// next replica.
-const fetchAfter = 10 * time.Millisecond
-
-// fetch requests the missing batches of the next epoch. It asks one replica at a time, in turn, because f + 1 replicas
-// have each batch. It runs on a timer, because most batches are still in flight when they are first found missing.
-func (e *epochs) fetch() {
-	e.fetching = false
-	if e.queue.Len() == 0 || e.complete() || e.giveUp() {
-		return
-	}
-	for n, head := range e.queue.Front() {
-		if first, lacks := e.missing(geo.NodeID(n)); lacks {
-			e.requests++
-			e.r.env.Mark(batchFetched)
-			e.r.env.Send(e.holder(geo.NodeID(n), first), &Request{geo.NodeID(n), first, head})
-		}
-	}
-	e.awaitBatches()
-}
-
-// missing returns the number of the first batch of origin that the next epoch needs and that this replica lacks. lacks
-// is false if this replica has all these batches.
-func (e *epochs) missing(origin geo.NodeID) (first uint64, lacks bool) {
-	head := e.queue.Front()[origin]
-	g := e.r.logs.all[origin].of(head)
-	return max(g.received+1, g.first), g.received < head
-}
-
-// never reports whether this replica lacks a batch and will never receive it.
-func (e *epochs) never(origin geo.NodeID, number uint64) bool {
-	switch {
-	case e.r.logs.all[origin].get(number) != nil:
-		return false
-	case e.behind, e.tail[origin] >= number:
-		// A replica that is behind accepts no batches. No replica accepts batches of an epoch that it has committed.
-		return true
-	}
-	// Two replicas that lack the same batch must not wait for each other. Each of them therefore passes on the
-	// reports of third replicas.
-	return e.reported(origin, number)
-}
-
-// reported reports whether some replica has reported the batch as discarded.
-func (e *epochs) reported(origin geo.NodeID, number uint64) bool {
-	return slices.ContainsFunc(e.discarded, func(of []uint64) bool { return of[origin] == number })
-}
-
-// forgotten handles another replica's report that it lacks a batch and will never have it.
-func (e *epochs) forgotten(from geo.NodeID, m *Forgotten) {
-	if int(m.Origin) < e.r.nodes {
-		e.discarded[from][m.Origin] = m.Number
-		e.giveUp()
-	}
-}
-
-// giveUp calls abandon if a batch that the next epoch needs is lost. It reports whether this replica is behind.
-func (e *epochs) giveUp() bool {
-	for n := range geo.NodeID(e.r.nodes) {
-		// abandon empties the queue, and missing reads the first queued cut.
-		if e.queue.Len() == 0 {
-			break
-		}
-		if first, lacks := e.missing(n); lacks && e.lost(n, first) {
-			e.r.env.Mark(batchLost)
-			e.abandon()
-		}
-	}
-	return e.behind
-}
-
-// lost reports whether no replica can send a batch, because every other live replica, including the batch's origin, has
-// discarded it. It returns false if no other replica is live: an isolated replica cannot conclude anything.
-func (e *epochs) lost(origin geo.NodeID, number uint64) (lost bool) {
-	for n := range geo.NodeID(e.r.nodes) {
-		if n == e.r.self || !e.r.progress.lives(n) {
-			continue
-		}
-		// A report about a different batch proves nothing about this batch.
-		if e.discarded[n][origin] != number {
-			return false
-		}
-		lost = true
-	}
-	return lost
-}
-
-// abandon stops committing epochs and answers the clients of this replica.
-func (e *epochs) abandon() {
-	e.behind = true
-	e.queue = queue.Queue[Heads]{}
-	e.r.local.abandon()
-}
-
-// awaitBatches sets the timer after which the replica requests batches that are still missing.
-func (e *epochs) awaitBatches() {
-	e.fetching = true
-	after := e.r.longest + fetchAfter
-	if e.r.env.Buggify(fetchesEarly) {
-		after = time.Millisecond
-	}
-	e.r.env.After(after, protocol.Timer{Kind: fetchTimer})
-}
-
-// holder returns the next replica to ask for a batch, in round-robin order. It skips replicas that are not live. It
-// also skips the origin, which has already sent the batch to all replicas, until some replica reports the batch as
-// discarded. After such a report, holder includes the origin, which may have lost or discarded the batch.
-func (e *epochs) holder(origin geo.NodeID, number uint64) geo.NodeID {
-	reported := e.reported(origin, number)
-	for range e.r.nodes {
-		n := (e.asked[origin] + 1) % geo.NodeID(e.r.nodes)
-		e.asked[origin] = n
-		if n != e.r.self && (n != origin || reported) && e.r.progress.lives(n) {
-			return n
-		}
-	}
-	e.r.env.Mark(holderUnknown)
-	if origin == e.r.self { // this incarnation's predecessor appended the batch
-		return (origin + 1) % geo.NodeID(e.r.nodes)
-	}
-	return origin
 }
 
 // commit validates and commits the epoch that ends at cut.
@@ -625,9 +504,10 @@ func (e *epochs) answer() {
 // oldest cuts if the replica keeps too many cuts or bytes.
 func (e *epochs) collect(low uint64) {
 	forgettable := func() bool {
-		// A replica that is behind commits no epochs, so committed does not bound the cuts that it may discard.
+		// A replica that is behind commits no epochs, so the epochs of the other replicas bound the cuts that it may discard.
+		// As a coordinator, it would otherwise make replicas fall behind that have committed more epochs than all others.
 		if e.behind {
-			return len(e.cuts) > e.r.logs.keepCuts
+			return len(e.cuts) > e.r.logs.keepCuts && e.first < e.r.progress.most()
 		}
 		// Epochs that are not committed here still need their batches.
 		if e.first >= e.committed || !e.r.rejoin.joined {

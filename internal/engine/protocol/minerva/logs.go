@@ -155,8 +155,8 @@ func (g *batchLog) get(number uint64) *Batch {
 	return s.batches[number-s.first]
 }
 
-// receive handles a batch, sent by its origin or passed on by another replica. A replica that is behind neither stores
-// nor acknowledges the batch, because it would never discard it.
+// receive handles a batch, sent by its origin or passed on by another replica. A replica that is behind ignores the
+// batch: it will never commit it, and would keep it without a limit on bytes.
 func (l *logs) receive(from geo.NodeID, m *Batch) {
 	// This replica must not acknowledge a batch before it has joined. rejoin.install discards all logs, and requests the
 	// batches again with Follow.

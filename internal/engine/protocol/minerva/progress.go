@@ -111,6 +111,17 @@ func (p *progress) ahead() bool {
 	return false
 }
 
+// most returns the largest epoch that another live replica has reported as committed. A replica that may be lost does
+// not count, because its rows are lost with it.
+func (p *progress) most() (epoch uint64) {
+	p.r.others(func(n geo.NodeID) {
+		if p.lives(n) {
+			epoch = max(epoch, p.epochs[n])
+		}
+	})
+	return epoch
+}
+
 // collect discards the cuts and batches that all replicas have committed. Above the limits, it also discards the oldest
 // ones.
 func (p *progress) collect() {

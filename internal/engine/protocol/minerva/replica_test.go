@@ -129,6 +129,7 @@ func discarding(t *testing.T) (holder, late *Replica, sent, seen *world) {
 	late.Receive(0, sent.batches[0])
 	late.Submit(simload.Txn(txn.MakeID(2, 1), "r1"))
 	late.epochs.agreed(Heads{0, 1, 0})
+	late.Receive(0, &Progress{Epoch: 2, Proofs: make(Heads, 3)})
 	sent.sent, seen.sent = nil, nil
 	return holder, late, sent, seen
 }
@@ -248,6 +249,42 @@ func TestEachOriginAsksAllHolders(t *testing.T) {
 	}
 }
 
+// A replica that is behind reports batches as discarded that disconnected replicas may have. Another replica therefore
+// gives up on a batch only if a live replica has committed its epoch. It asks all replicas, including silent ones.
+func TestBatchThatNoLiveReplicaCommitted(t *testing.T) {
+	late, seen := five(t)
+	late.epochs.agreed(Heads{0, 1, 0, 0, 0})
+	seen.now = time.Hour
+	gone := &Forgotten{1, 1}
+	if late.Receive(3, gone); late.Lags() {
+		t.Fatal("it has given up, although no replica has committed the epoch")
+	}
+	ask := func() (asked int) {
+		seen.sent = nil
+		late.Fire(protocol.Timer{Kind: fetchTimer})
+		for _, s := range seen.sent {
+			if _, ok := s.m.(*Request); ok {
+				asked++
+			}
+		}
+		return asked
+	}
+	if first, next := ask(), ask(); first != 4 || next != 1 {
+		t.Errorf("%d replicas are asked, then %d, want all 4, then 1 to bound the messages to disconnected replicas", first, next)
+	}
+	late.Receive(2, &Progress{Epoch: 1, Proofs: make(Heads, 5)})
+	seen.now += late.progress.excuse()
+	if late.Receive(3, gone); late.Lags() {
+		t.Fatal("it has given up, although the replica that has committed the epoch may be lost")
+	}
+	if all := ask(); all != 4 {
+		t.Errorf("%d replicas are asked when one is live, want all 4", all)
+	}
+	if late.Receive(2, gone); !late.Lags() {
+		t.Error("it waits for a batch that a live replica has committed and discarded")
+	}
+}
+
 // five returns replica 0 of five replicas.
 func five(t *testing.T) (*Replica, *world) {
 	t.Helper()
@@ -268,8 +305,8 @@ func five(t *testing.T) (*Replica, *world) {
 	}, none), w
 }
 
-// A replica that is behind keeps the same number of cuts as other replicas. It also keeps the batches of these cuts
-// that it has acknowledged.
+// A replica that is behind keeps the same number of cuts as other replicas, and all cuts that no live replica has
+// committed. It also keeps the batches of these cuts that it has acknowledged.
 func TestCollectBehind(t *testing.T) {
 	r, w := alone(t, 0, nil)
 	for i := range uint64(5) {
@@ -287,7 +324,11 @@ func TestCollectBehind(t *testing.T) {
 	for n := range uint64(keepCuts) {
 		lost.epochs.agreed(Heads{6 + n, 0, 0})
 	}
-	lost.epochs.collect(0)
+	// Without these cuts, no replica could commit the next epochs.
+	if lost.epochs.collect(0); len(lost.epochs.cuts) != keepCuts+2 || lost.logs.all[0].get(5) == nil {
+		t.Errorf("%d cuts are kept that no replica has committed, want %d", len(lost.epochs.cuts), keepCuts+2)
+	}
+	lost.Receive(1, &Progress{Epoch: lost.epochs.agreedCuts, Proofs: make(Heads, 3)})
 	if n := len(lost.epochs.cuts); n != keepCuts || len(lost.logs.all[0].batches) > 0 {
 		t.Errorf("%d cuts and %d batches are kept, want %d and none", n, len(lost.logs.all[0].batches), keepCuts)
 	}
