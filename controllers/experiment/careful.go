@@ -34,7 +34,8 @@ var thisOperator = string(uuid.NewUUID())
 // operator repeats the work alone, with no other such work in progress. If the operator exits again, the next one
 // refuses the work. Work that has succeeded once with the same inputs is safe and needs no record.
 func (s *scope) carefully(key background.Key, budget *background.Budget, kind v1alpha1.ExperimentWork, of string, work func(context.Context) (any, error)) error {
-	// A new version of the operator may have fixed the cause of an exit, so it starts with the first attempt.
+	// The hash includes the operator's version: a new version may have fixed the cause of the exit, so its attempts are
+	// counted from 1 again.
 	sum := sha256.Sum256([]byte(of + version.String()))
 	mark := v1alpha1.ExperimentCheck{Work: kind, Of: hex.EncodeToString(sum[:8]), Attempts: 1, Operator: thisOperator}
 	marked := false

@@ -45,9 +45,9 @@ func (t *Topology) medianError(a, b Region, n int64) time.Duration {
 	return time.Duration(math.Sqrt(3*inflation/float64(n)) * deviation)
 }
 
-// lineCorrelation returns the correlation of two values that are u intervals apart on straight lines between
-// independent draws. The correlation is averaged over the position of the first value in its interval. It is the cubic
-// B-spline, 1 at 0.
+// lineCorrelation returns the correlation of two values that are u intervals apart on a linear interpolation between
+// independent draws. The correlation is averaged over the first value's position in its interval. It is the cubic
+// B-spline, scaled to 1 at u = 0.
 func lineCorrelation(u float64) float64 {
 	if u < 1 {
 		return 1 - 1.5*u*u + 0.75*u*u*u

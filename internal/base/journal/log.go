@@ -28,17 +28,17 @@ const cureGeneration = "put the file back as it was, or delete all generations o
 	" (a pod: delete the pod), which loses the node's state, so that the database is made anew"
 
 // Log is a journal that can be truncated. It consists of generations, each of which is a Journal in a separate file:
-// FOLDER/NAME.journal is generation 0, FOLDER/NAME.1.journal is generation 1, and so on. The present generation is the
-// log. A Next is the future successor of the present generation. It starts with the data that replaces the earlier
+// FOLDER/NAME.journal is generation 0, FOLDER/NAME.1.journal is generation 1, and so on. The current generation is the
+// log. A Next is a prepared successor of the current generation. It starts with the data that replaces the earlier
 // records.
 //
-// The present generation is authoritative until a record on the disk, which is its last, states that the log continues
-// in the next generation. By then the next generation is completely on the disk; the record contains its size. After
-// that, a record in the next generation states that it was opened. The next generation becomes the log once its
-// predecessor has been removed.
+// The current generation is authoritative until its last record is on the disk. That record states that the log
+// continues in the next generation, and contains the size and record count of that generation's file. The next
+// generation is complete on the disk before that record is written. Afterwards, a record in the next generation states
+// that it was opened. The next generation becomes the log once its predecessor has been removed.
 //
 // So the lowest existing generation is always authoritative. A higher generation belongs to a switch that must be
-// finished, or to a switch that never took place.
+// completed, or to one that was never committed.
 //
 // Only one goroutine may use a Log. Another goroutine may use its Next.
 type Log struct {

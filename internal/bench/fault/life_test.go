@@ -160,7 +160,7 @@ func TestLife(t *testing.T) {
 
 // TestLossesComeOneByOne checks that kills with loss of state are applied one after another, whatever their planned
 // times. Each kill waits until the processes that earlier kills stopped have been replaced, and removes no node in the
-// meantime. A kill that waits too long is given up without effect.
+// meantime. A kill that waits too long is abandoned and removes no node.
 func TestLossesComeOneByOne(t *testing.T) {
 	const kills = "[{name: a, at: 5s, containerKill: {target: {regions: [eu]}}}, {name: b, at: 6s, containerKill: {target: {regions: [us]}}}, {name: c, at: 6s, containerKill: {target: {regions: [eu]}}}]"
 	one := func(n string) string {

@@ -226,7 +226,7 @@ func (d *Document) LeastFigures() string {
 	if len(d.Uncounted) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("What %s had sent and used before they ended is not known: these figures are the least that there was.", strings.Join(d.Uncounted, ", "))
+	return fmt.Sprintf("What %s had sent and used before they stopped or restarted was not counted, so these figures are only lower bounds.", strings.Join(d.Uncounted, ", "))
 }
 
 // Manifests are the specs of the objects that define a run.
@@ -234,7 +234,8 @@ type Manifests struct {
 	Run      *v1alpha1.BenchmarkRunSpec   `json:"benchmarkRun,omitempty"`
 	Database *v1alpha1.GeoDatabaseSpec    `json:"geoDatabase,omitempty"`
 	Network  *v1alpha1.NetworkProfileSpec `json:"networkProfile,omitempty"`
-	// ConfigMaps holds the digest of each ConfigMap that pods of the database mount, by name, on a cluster.
+	// ConfigMaps maps the name of each ConfigMap that the database's pods mount to its digest. It is set only for runs on
+	// a cluster.
 	ConfigMaps map[string]string `json:"configMaps,omitempty"`
 }
 

@@ -47,8 +47,8 @@ func (c *caller) Readings(d []protocol.Reading) []protocol.Reading { return d }
 func (c *caller) FullyReplicated() bool                            { return true }
 func (c *caller) Replaced(n geo.NodeID, incarnation uint32)        { c.others[n] = incarnation }
 
-// A link belongs to an incarnation. No node receives a message that was meant for its predecessor, or a message from an
-// incarnation whose successor has already been announced to the node. This must hold for messages that are in flight,
+// A link belongs to an incarnation. No node receives a message for its predecessor. After the announcement of another
+// node's new incarnation, it receives nothing from the earlier one. This must hold for messages that are in flight,
 // delayed by a cut, in a queue, or waiting for a disk. New incarnations start with only the rows that every node
 // stores.
 func TestReplace(t *testing.T) {

@@ -250,8 +250,8 @@ func (s *Sim) recut(p *path) {
 	}
 }
 
-// SetLinks changes the links between regions for all messages sent from now on: see geo.Path.Change. Replicas are not
-// notified; for them, the declared topology remains valid. Clients' connections keep their links.
+// SetLinks changes the links between regions for all later messages, as geo.Path.Change does. For replicas, the declared
+// topology remains valid. Clients' connections keep their links.
 func (s *Sim) SetLinks(links [][]geo.Link) {
 	s.links = links
 	for _, p := range s.all {

@@ -48,7 +48,7 @@ var (
 const mostCritical = 24
 
 // views returns the views in which an expression is evaluated, in addition to infinite. The answer may change at each
-// number in the expression, at sums and differences of two of these numbers, and in the ranges between all of these.
+// number in the expression, and at sums and differences of two of these numbers. It may also change between them.
 // For example, abs(100 - p99) > 1 holds at 60 and at infinity, but not at 100. bound is the largest lower bound in
 // microseconds.
 func (b *board) views(expression string, bound int64) []view {

@@ -87,8 +87,8 @@ func TestMostRunsOfSearches(t *testing.T) {
 	}
 }
 
-// TestSharedPeaks: with sharedBy, the points with 50% hot rows run at shares of the peak that was found with 0% hot
-// rows, although their own peak is different.
+// With sharedBy, the points with 50% hot rows run at shares of the peak that was found with 0% hot rows. Their own peak
+// is different.
 func TestSharedPeaks(t *testing.T) {
 	ended := func(run *experiment.Run) (experiment.Ended, bool, error) {
 		most := int64(100)

@@ -11,6 +11,6 @@
 //
 // Links are cut, singly or all links of a region, and heal later. Clocks differ by up to 100 ms. Single nodes or all
 // nodes of a region crash and restart from their logs. A region is lost permanently only if the protocol declares that
-// it survives the loss (protocol.Engine.Tolerance). A single node is never lost permanently: no protocol replaces the
+// it survives the loss (protocol.Engine.Tolerance). A single node is never lost permanently. No protocol replaces the
 // lost partition of a copy, so the other partitions of that copy would make no progress.
 package explore

@@ -153,8 +153,8 @@ func Run(c Config) *Result {
 	return res
 }
 
-// maxEvents is the default value of Config.MaxEvents. A sound scenario with a failure timeout of three minutes and gossip
-// at every millisecond has 70 million events.
+// maxEvents is the default value of Config.MaxEvents. A sound scenario has had 70 million: its failure timeout was three
+// minutes, its gossip interval a millisecond.
 const maxEvents = 200_000_000
 
 func newResult(c Config) *Result {

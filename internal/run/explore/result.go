@@ -137,7 +137,7 @@ func indent(s string) string {
 
 const (
 	// patience is the time after the last fault and the last transaction within which everything must complete. It is long
-	// because Janus's recovery parameter can be as long as 8 s here, and a node that recovers another node's transactions
+	// because Janus's recovery parameter can be up to 8 s. In addition, a node that recovers another node's transactions
 	// may fail as well.
 	patience = 5 * time.Minute
 	// look is the interval between two checks for completion.

@@ -86,7 +86,7 @@ func (d *dialect) lead(ctx context.Context, endpoint int) (_ *led, err error) {
 		l.clients = append(l.clients, c)
 	}
 	for moved := false; ; moved = true {
-		leader, own, at := uint64(0), uint64(0), -1 // index of the leader's endpoint
+		leader, own, at := uint64(0), uint64(0), -1 // at is the index of the leader's endpoint, or -1
 		for i, e := range l.endpoints {
 			st, err := l.clients[i].Status(ctx, e.Address)
 			if err != nil {

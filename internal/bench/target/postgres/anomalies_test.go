@@ -30,8 +30,9 @@ func scripted(t *testing.T, s *postgrestest.Server, level, place string) (*targe
 	return targettest.NewScript(t, p, db, names), proxy
 }
 
-// Histories without other transactions show two anomalies. READ COMMITTED permits a lost deposit. REPEATABLE READ
-// permits write skew: two withdrawals that each read the other account. The next stronger level prevents each anomaly.
+// Two scripted histories, each with only the transactions of one anomaly. READ COMMITTED permits a lost update: two
+// deposits to the same account. REPEATABLE READ permits write skew: two withdrawals, each of which reads the account
+// that the other one writes. The next stronger level prevents each anomaly.
 func TestAnomaliesOfLevels(t *testing.T) {
 	s := postgrestest.Start(t)
 	for _, tc := range []struct {

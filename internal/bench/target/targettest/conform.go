@@ -44,8 +44,8 @@ var workloads = map[string]struct{ spec, verify string }{
 		`mix: {read: 30, update: 20, readModifyWrite: 15, insert: 15, scan: 20}}}`, traced},
 }
 
-// Conform runs Statements and Workloads on a database whose clients are a target.Statements. open creates the database,
-// and closes it at the end of its test.
+// Conform runs Statements and Workloads on a database whose clients are of type target.Statements. The function open
+// creates the database, and closes it at the end of its test.
 func Conform(t *testing.T, engine string, promises isolation.Level, open func(*testing.T, *plan.Plan) target.Database) {
 	if promises == 0 {
 		t.Fatalf("promises: level 0 is none, and every history has it; the least that can be checked is %v", isolation.ReadCommitted)

@@ -101,13 +101,13 @@ func readPlacing(r *codec.Reader) (p Placing) {
 	}
 	for i := range p.Homes {
 		p.Homes[i] = deterministic.Moved{Access: uint32(r.UvarintMax(1<<32 - 1)), Home: geo.Region(r.UvarintMax(1<<16 - 1)), Count: r.Uvarint()}
-		// Only rows that have moved are listed, so that every placing has a single encoding. After an error, the reader
+		// Only rows that have moved are listed, so that each placement has exactly one encoding. After an error, the reader
 		// returns zeros, which must not hide the error.
 		if r.Err() == nil && p.Homes[i].Count == 0 {
 			r.Fail(errors.New("a row that has moved 0 times"))
 		}
 	}
-	// Encoders omit an empty placing, so this input has a second encoding.
+	// Encoders omit an empty placement, so this input has a second encoding.
 	if r.Err() == nil && p.still() {
 		r.Fail(errors.New("a placing that says nothing"))
 	}

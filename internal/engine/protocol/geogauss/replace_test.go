@@ -316,9 +316,9 @@ func stateOf(r *Replica, env *recorder, view uint64) *statetransfer.Piece {
 	return nil
 }
 
-// A new incarnation continues from the end of another server's state. It has the rows with their versions, the
-// deletions, the unmerged epochs, and the messages that arrived meanwhile. It closes the epochs after the last epoch of
-// its predecessor that counts, and merges its predecessor's unanswered write sets.
+// A new incarnation receives another server's state: the rows with their versions, the deletions and the unmerged
+// epochs. It has kept the messages that arrived during the transfer. It closes every epoch after its predecessor's last
+// valid epoch, and merges its predecessor's unanswered write sets.
 func TestState(t *testing.T) {
 	from, env := donor(t, nil)
 	state := stateOf(from, env, 1)

@@ -276,8 +276,8 @@ func TestReplicatedWhenVisible(t *testing.T) {
 	}
 }
 
-// A new incarnation accepts another node's messages once that node knows its mark. It reports on the other node's
-// functors when it has all of them. It also reports on the functors of nodes that join later.
+// A new incarnation ignores a node's messages until that node knows the incarnation's mark. It reports on that node's
+// functors once it has received all of them. It also reports on the functors of nodes that join later.
 func TestFunctorsOfANewIncarnation(t *testing.T) {
 	r, w := node(t, 1, 1, 1, nil)
 	r.applies(closes(1)...)
@@ -410,8 +410,8 @@ func TestSnapshotOfANewIncarnation(t *testing.T) {
 	}
 }
 
-// A server that has skipped entries of the group's log gives no rows to a new incarnation, and the group chooses another
-// donor.
+// A server that has skipped entries of the group's log gives no rows to a new incarnation, and the group chooses
+// another donor.
 func TestIncompleteServersAreNoDonors(t *testing.T) {
 	leader, _ := node(t, 0, 0, 1, nil)
 	r, _ := node(t, 2, 0, 1, nil)

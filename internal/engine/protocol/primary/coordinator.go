@@ -29,7 +29,7 @@ type coordinator struct {
 	numbers queue.Queue[uint64] // numbers of the open transactions, oldest first, and of some closed transactions
 	waiting []*transaction      // transactions that wait for log entries
 	ticking bool                // a timer is set
-	// seen is the last log entry that an answer to a client of the region has included. With session reads, later
+	// seen is the latest log entry whose effects a client of the region may have observed. With session reads, later
 	// transactions read a state that includes this entry.
 	seen uint64
 	// unsure is set in a new incarnation until the writer has reported its commit position, because the predecessor may

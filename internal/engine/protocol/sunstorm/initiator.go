@@ -265,7 +265,7 @@ func seen(read *rerun.Read) optimistic.Range {
 			g.From = g.Rows[0].Key
 		}
 	} else if limited {
-		// To is exclusive; the smallest longer key includes the last row.
+		// To is exclusive, so it is the immediate successor of the last row's key.
 		g.To = g.Rows[len(g.Rows)-1].Key + "\x00"
 	}
 	return g
