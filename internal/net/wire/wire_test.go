@@ -220,14 +220,17 @@ func TestLinkSurvivesCuts(t *testing.T) {
 			})
 			for i, n := range nodes {
 				go func() {
-					l := n.Link(geo.NodeID(1 - i))
+					l, peer := n.Link(geo.NodeID(1-i)), nodes[1-i].receivers[geo.NodeID(i)]
 					rng := rand.New(rand.NewPCG(uint64(i), 0))
 					for k := range uint64(messages) {
 						l.Send(number{k, 8 + rng.IntN(60)})
 						if rng.IntN(10) == 0 {
 							l.Flush()
 							if rng.IntN(20) == 0 {
-								time.Sleep(100 * time.Microsecond) // spread the traffic over several connections
+								// Spread the traffic over several connections.
+								for peer.seen.Load() <= k && t.Context().Err() == nil {
+									runtime.Gosched()
+								}
 							}
 						}
 					}

@@ -71,15 +71,6 @@ func (n Name) Compare(o Name) int {
 	return 0
 }
 
-// SizeShards returns the number of bytes that AppendShards appends.
-func SizeShards(shards []int) int {
-	n := codec.SizeUvarint(uint64(len(shards)))
-	for _, s := range shards {
-		n += codec.SizeUvarint(uint64(s))
-	}
-	return n
-}
-
 // AppendShards appends a list of shard numbers to b.
 func AppendShards(b []byte, shards []int) []byte {
 	b = codec.AppendUvarint(b, uint64(len(shards)))

@@ -70,7 +70,8 @@ func (v Verdict) String() string {
 
 // Attempt identifies an attempt at a transaction: the epoch, and the number of the attempt at the executing node.
 type Attempt struct {
-	Epoch, Run uint64 `codec:"max=maxEpoch"`
+	Epoch uint64 `codec:"max=maxEpoch"`
+	Run   uint64
 }
 
 func (a Attempt) epoch() uint64 { return a.Epoch }

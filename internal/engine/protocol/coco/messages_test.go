@@ -1,6 +1,7 @@
 package coco
 
 import (
+	"math"
 	"testing"
 
 	"github.com/geobench/geobench/internal/base/geo"
@@ -14,7 +15,8 @@ import (
 // sampleMessages returns messages of every kind, both empty and with all fields set.
 func sampleMessages() map[string]protocol.Message {
 	k, ordered := simload.Key(300), simload.GroupKey(3, 9)
-	a, turn := Attempt{1 << 40, 300}, Turn{7 << roundBits, 300}
+	// Run has no bound: the counter takes any value of its type.
+	a, turn := Attempt{1 << 40, math.MaxUint64}, Turn{7 << roundBits, 300}
 	expected := []Expected{{Key: k, Version: 300, Known: true}, {Key: ordered}}
 	first := txn.Range{From: ordered, To: ordered.Unit().End(), Limit: 2}
 	return map[string]protocol.Message{

@@ -534,7 +534,7 @@ func (m *Attempt) appendTo(b []byte) []byte {
 
 func (m *Attempt) read(r *codec.Reader) {
 	m.Epoch = r.UvarintMax(maxEpoch)
-	m.Run = r.UvarintMax(maxEpoch)
+	m.Run = r.Uvarint()
 }
 
 func (m *Expected) size() int {

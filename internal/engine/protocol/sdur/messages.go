@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/geobench/geobench/internal/base/codec"
 	"github.com/geobench/geobench/internal/base/txn"
 	"github.com/geobench/geobench/internal/engine/blocks/raftgroup"
 	"github.com/geobench/geobench/internal/engine/protocol"
@@ -201,15 +200,6 @@ func (m *Answer) String() string {
 		s += ", not in the log yet"
 	}
 	return s
-}
-
-func readVerdict(r *codec.Reader, least Verdict) Verdict {
-	v := Verdict(r.Uint8())
-	if r.Err() == nil && (v < least || v > Prevented) {
-		r.Fail(fmt.Errorf("%d is not a verdict", uint8(v)))
-		return 0
-	}
-	return v
 }
 
 var decode = protocol.Decode("sdur", decodeMessage, raftgroup.Decode)

@@ -102,7 +102,9 @@ func appendEnding(b []byte, e ending) []byte {
 	return codec.AppendUvarint(append(b, byte(e.verdict)), e.timestamp)
 }
 
-func readEnding(r *codec.Reader) ending { return ending{readVerdict(r, Commit), r.Uvarint()} }
+func readEnding(r *codec.Reader) ending {
+	return ending{codec.ReadEnum(r, Commit, Prevented), r.Uvarint()}
+}
 
 // asked answers another group's request for this group's vote. If this group has not delivered the transaction, only a
 // demand makes it vote. It then votes to abort, through its log.
