@@ -98,6 +98,37 @@ func TestEachLeaderIsTold(t *testing.T) {
 	}
 }
 
+// A server that has skipped entries of the group's log proposes its gap at every tick, until the group has recorded the
+// gap. Another server proposes nothing.
+func TestGapIsProposed(t *testing.T) {
+	for name, behind := range map[string]bool{"has all entries": false, "has skipped entries": true} {
+		r, w := node(t, 0, 0, 1, nil)
+		m, proposed := &r.membership, 0
+		m.group = consensus.New(consensus.Config{
+			Self: 0, Members: []geo.NodeID{0}, Env: w, TimerKind: groupTimer, Heartbeat: time.Second, Election: time.Second,
+			Apply: func(entry []byte) {
+				// The first proposal is lost.
+				if proposed++; proposed > 1 {
+					m.apply(entry)
+				}
+			},
+			Lead: func(geo.NodeID, uint64) {},
+		})
+		m.group.Start()
+		if behind {
+			other, _ := node(t, 1, 0, 1, nil)
+			m.restore(other.membership.snapshot())
+			m.tick()
+			m.tick()
+		} else {
+			m.tick()
+		}
+		if want := map[bool]int{false: 0, true: 2}[behind]; proposed != want || m.servers[0].incomplete != behind {
+			t.Errorf("%s: %d proposals, want %d; recorded: %t", name, proposed, want, m.servers[0].incomplete)
+		}
+	}
+}
+
 // A proposal about a server counts only for its epoch and incarnation. The sponsor of a join must be active.
 func TestEntriesOfAnEpoch(t *testing.T) {
 	r, _ := node(t, 0, 0, 1, nil)
